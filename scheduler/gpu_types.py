@@ -75,6 +75,13 @@ def amount_of(amount: Amount, gpu_type: str, types: Sequence[str], missing: int 
     return amount.get(gpu_type, missing)
 
 
+def amount_words(amount: Amount) -> str:
+    """Return an amount as people write it: ``4``, ``4 a100, 2 t4``, ``none``."""
+    if isinstance(amount, Mapping):
+        return ", ".join(f"{amount_words(number)} {name}" for name, number in amount.items()) or "0"
+    return "none" if amount is None else str(amount)
+
+
 def quota_of(project: Project, gpu_type: str, types: Sequence[str]) -> int | None:
     """Return the project's quota of one type; None means unlimited."""
     return amount_of(project.quota, gpu_type, types)
@@ -193,6 +200,11 @@ def declared_types(types: Iterable[Mapping[str, Any]] | Mapping[str, Sequence[st
         by_name = entries_by_name(types, "gpu_types")
         types = {name: fields.get("models", []) for name, fields in by_name.items()}
     try:
-        return DeclaredTypes.of_setting(msgspec.convert(types, dict[str, list[str]]))
-    except (DeclarationError, msgspec.ValidationError) as error:
+        models = msgspec.convert(types, dict[str, list[str]])
+    except msgspec.ValidationError:
+        example = "{'t4': [], 'a100': ['NVIDIA A100-SXM4-80GB']}"
+        raise SettingError(f"Springtide.gpu_types: each type has a list of names of models: {example}.") from None
+    try:
+        return DeclaredTypes.of_setting(models)
+    except DeclarationError as error:
         raise SettingError(f"Springtide.gpu_types: {error}") from error

@@ -21,6 +21,8 @@ class NotificationEvent(StrEnum):
     """It succeeded within `SOON` of its submission."""
     FAILED = "failed"
     """It failed, or an attempt failed and will be retried."""
+    EDITED = "edited"
+    """Another person changed what it asks for, or moved it to another project."""
     TIME_LIMIT = "time-limit"
     """It is about to reach its time limit."""
     FAULT = "fault"
@@ -29,6 +31,8 @@ class NotificationEvent(StrEnum):
     """A workspace of the person does not use its GPUs, or was stopped because of that; or an admin asks why."""
     NEEDS = "needs"
     """Something in the pool needs an administrator; only `NotificationSettings.fault_recipients` are notified."""
+    BUDGET = "budget"
+    """A project that the person leads, or any of the pool for its admins, has spent most or all of its budget."""
 
 
 SOON: Final = 60.0

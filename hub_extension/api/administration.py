@@ -18,6 +18,8 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import (
     Admin,
     AuditEntry,
+    BudgetRequest,
+    BudgetView,
     DrainRequest,
     FreeRequest,
     FreezeRequest,
@@ -51,7 +53,10 @@ async def admin(call: Call) -> Admin:
     people = [person for person in found.people if names & set(person.projects)]
     on_hold = [job for job in found.on_hold if may(call.caller, Action.HOLD, job.project)]
     leads = {name: found.leads[name] for name in ("", *(view.name for view in projects)) if name in found.leads}
-    return replace(found, projects=projects, people=people, on_hold=on_hold, leads=leads, outside=[])
+    budgets = [each for each in found.budgets if may(call.caller, Action.REPORT, each.project)]
+    return replace(
+        found, projects=projects, people=people, on_hold=on_hold, leads=leads, outside=[], budgets=budgets
+    )
 
 
 @route("PUT", "/projects/{name}", Who.ADMINS, status=201)
@@ -133,6 +138,20 @@ def _check_freeze(call: Call, name: str) -> None:
     if not may(call.caller, Action.FREEZE, name):
         message = f"Only administrators of {wording.given(name)} and of the pool may freeze and unfreeze it."
         raise Refusal(403, "forbidden", message)
+
+
+@route("PUT", "/projects/{name}/budget", Who.ADMINS)
+async def set_budget(call: Call, name: ProjectName, body: BudgetRequest) -> BudgetView:
+    """Give a project, with those inside it, a budget for each month, or change it; the present month counts."""
+    engine = call.pool.engine
+    await engine.budgets.set(name, body, call.caller.name)
+    return next(each for each in engine.admin({}).budgets if each.project == name)
+
+
+@route("DELETE", "/projects/{name}/budget", Who.ADMINS)
+async def remove_budget(call: Call, name: ProjectName) -> None:
+    """Take the budget of a project away."""
+    await call.pool.engine.budgets.remove(name, call.caller.name)
 
 
 @route("DELETE", "/projects/{name}", Who.ADMINS)

@@ -34,8 +34,8 @@ class HubConfiguration:
     configured_roles: tuple[Mapping[str, Any], ...] = setting(
         (),
         "The roles of the hub's configuration (load_roles) by which people administer projects: name, scopes, "
-        "users and groups, to show who leads what. `configure(c)` finds them; set them for a service that runs by "
-        "itself.",
+        "users and groups, to show who leads what and to notify leads of budgets. `configure(c)` finds them; set "
+        "them for a service that runs by itself.",
     )
 
     def memberships(self, members: Members) -> Memberships:

@@ -1,15 +1,14 @@
 """Validation of untrusted input: returns a checked struct, or an error that names the wrong field and the reason.
 
-msgspec validates; this module writes the messages. Numbers are not converted between kinds: ``2.0`` and ``true``
-are not accepted as counts of GPUs, and ``NaN`` and ``1e309`` are not accepted as numbers.
+msgspec validates; `springtide.scheduler.wire.wrong_values` writes the messages. Numbers are not
+converted between kinds: ``2.0`` and ``true`` are not accepted as counts of GPUs, and ``NaN`` and ``1e309`` are not
+accepted as numbers.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -17,22 +16,13 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import inspect
 
-from springtide.scheduler import wording
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.resources import quantities
-from springtide.scheduler.wire import durations
+from springtide.scheduler.wire.wrong_values import short, words, wrong
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 EXPLAINED: Final = 1 << 20
 """Maximum size of a body to parse a second time so that the message quotes the wrong value, in bytes."""
-SHOWN: Final = 60
-LEFT_OUT: Final = {"/]": "“/”", "x20": "spaces", ",]": "commas"}
-"""What a pattern leaves out if it has these signs, besides control characters."""
-
-_AT = re.compile(r" - at `(?:key` in `)?\$\.?([^`]*)`$")
-_UNKNOWN = re.compile(r"^Object contains unknown field `(.*?)`")
-_MISSING = re.compile(r"^Object missing required field `(.*?)`")
 
 
 def body_of(data: bytes, kind: type[T]) -> T:
@@ -40,12 +30,12 @@ def body_of(data: bytes, kind: type[T]) -> T:
     try:
         body: T = decoder(kind).decode(data)
     except msgspec.ValidationError as error:
-        raise _wrong(str(error), kind, _loosely(data)) from None
+        raise wrong(str(error), kind, _loosely(data)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         loose = _loosely(data)
         path = _odd_number(loose)
         if path is not None:
-            raise _wrong(f"Not a number - at `$.{path}`", kind, loose) from None
+            raise wrong(f"Not a number - at `$.{path}`", kind, loose) from None
         raise Refusal(400, "not_json", "The body is not JSON in UTF-8.") from None
     return body
 
@@ -56,16 +46,16 @@ def query_of(arguments: Mapping[str, Sequence[bytes]], kind: type[T]) -> T:
     for name, values in arguments.items():
         if len(values) > 1:
             raise Refusal(
-                422, "invalid", f"{_short(name)} is given {len(values)} times; once is enough.", field=name
+                422, "invalid", f"{short(name)} is given {len(values)} times; once is enough.", field=name
             )
         try:
             given[name] = values[0].decode()
         except UnicodeDecodeError:
-            raise Refusal(422, "invalid", f"{_short(name)} is not UTF-8.", field=name) from None
+            raise Refusal(422, "invalid", f"{short(name)} is not UTF-8.", field=name) from None
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _wrong(str(error), kind, given) from None
+        raise wrong(str(error), kind, given) from None
 
 
 def struct_of(value: object, kind: type[T]) -> T:
@@ -73,7 +63,7 @@ def struct_of(value: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _wrong(str(error), kind, value) from None
+        raise wrong(str(error), kind, value) from None
 
 
 def checked(value: object, kind: Any, field: str) -> Any:
@@ -82,154 +72,13 @@ def checked(value: object, kind: Any, field: str) -> Any:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError:
         wanted = words(inspect.type_info(kind))
-        raise Refusal(422, "invalid", f"{field} is {_short(value)}; expected {wanted}.", field=field) from None
+        raise Refusal(422, "invalid", f"{field} is {short(value)}; expected {wanted}.", field=field) from None
 
 
 @cache
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     """Return the decoder of a struct, which is created once."""
     return msgspec.json.Decoder(kind)
-
-
-def words(kind: inspect.Type) -> str:
-    """Return the description of a type, such as ``a whole number from 1 up to 8 or nothing (null)``."""
-    match kind:
-        case inspect.IntType() | inspect.FloatType():
-            return ("a whole number" if isinstance(kind, inspect.IntType) else "a number") + _bounds(kind)
-        case inspect.StrType(pattern=str(pattern)) if names := re.fullmatch(r"\^\(([\w|]+)\).*\$", pattern):
-            return "one of " + ", ".join(names[1].split("|"))
-        case inspect.StrType(pattern=durations.PATTERN):
-            return f"a duration such as {durations.EXAMPLES}"
-        case inspect.StrType(pattern=quantities.CORES_PATTERN):
-            return f"a number of cores such as {quantities.CORES_EXAMPLES}"
-        case inspect.StrType(pattern=quantities.MEMORY_PATTERN):
-            return f"an amount of memory such as {quantities.MEMORY_EXAMPLES}"
-        case inspect.StrType():
-            least = f"of at least {kind.min_length} " if kind.min_length else ""
-            most = f"of at most {kind.max_length} characters" if kind.max_length else ""
-            return f"text {least}{'and ' if least and most else ''}{most}".rstrip() + _without(kind.pattern or "")
-        case inspect.BoolType():
-            return "true or false"
-        case inspect.NoneType():
-            return "nothing (null)"
-        case inspect.BytesType():
-            return "base64 text"
-        case inspect.EnumType():
-            return "one of " + ", ".join(str(each.value) for each in kind.cls)
-        case inspect.LiteralType():
-            return "one of " + ", ".join(map(str, kind.values))
-        case inspect.TupleType():
-            return "a list of " + " and ".join(map(words, kind.item_types))
-        case inspect.ListType() | inspect.VarTupleType() | inspect.FrozenSetType():
-            return f"a list{_sizes(kind)}, each item {words(kind.item_type)}"
-        case inspect.DictType():
-            return f"an object{_sizes(kind)}, each value {words(kind.value_type)}"
-        case inspect.AnyType():
-            return "anything"
-        case inspect.StructType():
-            return f"an object with {', '.join(_fields(kind))}"
-        case inspect.UnionType():
-            return " or ".join(words(part) for part in kind.types)
-        case _:
-            return "something else"
-
-
-def _sizes(kind: inspect.ListType | inspect.VarTupleType | inspect.FrozenSetType | inspect.DictType) -> str:
-    bounds = (("least", kind.min_length), ("most", kind.max_length))
-    said = " and ".join(f"at {which} {length}" for which, length in bounds if length)
-    return f" of {said}" if said else ""
-
-
-def _without(pattern: str) -> str:
-    """Return which characters a pattern leaves out, in words."""
-    if not pattern:
-        return ""
-    others = [word for sign, word in LEFT_OUT.items() if sign in pattern]
-    return f" without {', '.join(others)}{' or ' if others else ''}control characters"
-
-
-def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:
-    low = kind.ge if kind.ge is not None else kind.gt
-    above = (
-        " above" if kind.ge is None and kind.gt is not None else " from" if kind.le is not None else " of at least"
-    )
-    text = "" if low is None else f"{above} {low:g}" if isinstance(low, float) else f"{above} {low}"
-    if kind.le is not None:
-        text += f" up to {kind.le:g}" if isinstance(kind.le, float) else f" up to {kind.le}"
-    return text
-
-
-def _wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
-    """Return the refusal for an error message of msgspec; ``given`` is the parsed input, if it is available."""
-    at = _AT.search(error)
-    path = at[1] if at else ""
-    steps = re.findall(r"\[[^\]]*\]|[^.\[]+", path)
-    top = _fields(inspect.type_info(kind))
-    inside = inspect.type_info(kind) if not steps or steps[0] not in top else _descend(top[steps[0]], steps[1:])
-    fields = _fields(inside)
-    if found := _UNKNOWN.match(error):
-        name = found[1]
-        close = difflib.get_close_matches(name, fields, n=1)
-        hint = f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(fields)}."
-        where = f" in {path}" if steps else ""
-        field = steps[0] if steps else name
-        return Refusal(422, "unknown_field", f"There is no field {_short(name)}{where}.", field=field, hint=hint)
-    if found := _MISSING.match(error):
-        name = f"{path}.{found[1]}" if steps else found[1]
-        wanted = words(fields[found[1]])
-        field = steps[0] if steps else found[1]
-        return Refusal(422, "missing", f"{name} is missing; expected {wanted}.", field=field)
-    if not steps or steps[0] not in top:
-        return Refusal(
-            422, "invalid", "The body must be a JSON object.", hint=f"Its fields are: {', '.join(top)}."
-        )
-    value = _value(given, steps)
-    place = path.replace("[...]", "")
-    if value is not None:
-        got = f"{path} is {_short(value)}"
-    elif place != path:
-        got = f"A value in {place} is of another kind"
-    else:
-        got = f"{path} does not fit" if given is None else f"{path} is null"
-    return Refusal(422, "invalid", f"{got}; expected {words(inside)}.", field=steps[0])
-
-
-def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:
-    """Return the fields of a struct's type, or of the first struct in a union."""
-    if isinstance(kind, inspect.UnionType):
-        return next((fields for part in kind.types if (fields := _fields(part))), {})
-    return {field.encode_name: field.type for field in kind.fields} if isinstance(kind, inspect.StructType) else {}
-
-
-def _descend(kind: inspect.Type, steps: Sequence[str]) -> inspect.Type:
-    """Return the type of a part: ``steps`` are names of fields, and ``[…]`` for items and values."""
-    for step in steps:
-        parts = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
-        found = next((inner for part in parts if (inner := _part(part, step)) is not None), None)
-        if found is None:
-            return kind
-        kind = found
-    return kind
-
-
-def _part(kind: inspect.Type, step: str) -> inspect.Type | None:
-    if step.startswith("["):
-        if isinstance(kind, inspect.DictType):
-            return kind.value_type
-        return kind.item_type if isinstance(kind, inspect.ListType | inspect.VarTupleType) else None
-    return _fields(kind).get(step)
-
-
-def _value(given: object, steps: Sequence[str]) -> object:
-    """Return the value at the path ``steps``, None if there is none."""
-    for step in steps:
-        if isinstance(given, dict) and step in given:
-            given = given[step]
-        elif isinstance(given, list) and step[1:-1].isdigit() and int(step[1:-1]) < len(given):
-            given = given[int(step[1:-1])]
-        else:
-            return None
-    return given
 
 
 def _loosely(data: bytes) -> object:
@@ -260,10 +109,3 @@ def _not_finite(value: object, path: str) -> Iterator[str]:
     elif isinstance(value, list):
         for index, part in enumerate(value):
             yield from _not_finite(part, f"{path}[{index}]")
-
-
-def _short(value: object) -> str:
-    """Return a short text that describes or quotes a value."""
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else f"a list of {len(value)}"
-    return wording.given(value, SHOWN) if isinstance(value, str) else json.dumps(value)[:SHOWN]

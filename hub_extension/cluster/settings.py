@@ -13,7 +13,7 @@ from typing import Any, Final, get_type_hints
 import msgspec
 from msgspec import inspect
 
-from springtide.hub_extension.api.intake import struct_of, words
+from springtide.hub_extension.api.intake import struct_of
 from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
@@ -22,6 +22,7 @@ from springtide.scheduler.executors.kubernetes.template_limits import forbidden_
 from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.settings import SettingError
+from springtide.scheduler.wire.wrong_values import words
 
 SETTING: Final = "Springtide.kubernetes"
 SET_ELSEWHERE: Final = {

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from typing import Any
 
 import click
 
+from springtide.hub_extension.commands.pool import value_words
 from springtide.hub_extension.commands.text import format_option, print_json, print_table, say
 from springtide.hub_extension.commands.times import LastMoment, Moment, local
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import AuditEntry
-from springtide.scheduler.wire.audit_table import csv_of
+from springtide.scheduler.wire.audit_table import UNTIL, csv_of
 from springtide.scheduler.wording import amount
 
-UNTIL = "until"
-"""Name of the end of a change among its values, in seconds since the epoch."""
 SHOWN = 50
 """Number of entries in a table, unless another is asked for."""
 
@@ -73,4 +71,4 @@ def changes(entry: AuditEntry) -> str:
 def _text(name: str, value: Any) -> str:
     if name == UNTIL and isinstance(value, int | float):
         return local(value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else value_words(value)

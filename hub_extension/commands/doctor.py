@@ -15,6 +15,7 @@ from springtide.hub_extension.doctor import machine, network
 from springtide.hub_extension.doctor.findings import Finding, Status, note, ok, problem, wrong
 from springtide.hub_extension.doctor.needs import needs
 from springtide.hub_extension.doctor.pool import datasets, running_notebooks, secrets
+from springtide.hub_extension.local_hub.single import host_file
 from springtide.hub_extension.service.service import Springtide
 from springtide.hub_extension.service.setup import Setup
 from springtide.scheduler.executors.accounts import AccountError
@@ -131,7 +132,15 @@ def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from network.ports(setup.state_dir)
     if setup.state_dir.is_dir():
         yield from running_notebooks(setup.state_dir, setup.accounts)
-    yield from network.subdomains(str(application.config.JupyterHub.get("subdomain_host", "")))
+    yield from network.subdomains(_subdomain_host(setup, application))
+
+
+def _subdomain_host(setup: Setup, application: Springtide) -> str:
+    """Return the host below which notebooks have names of their own: the configured one, or that of `up`."""
+    configured, written = application.config.JupyterHub, host_file(setup.state_dir)
+    if "subdomain_host" in configured or not written.is_file():
+        return str(configured.get("subdomain_host", ""))
+    return written.read_text().strip()
 
 
 def _accounts(setup: Setup) -> Iterator[Finding]:

@@ -8,7 +8,9 @@ from typing import Any
 import click
 from msgspec import UNSET
 
+from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.jobs import UNFINISHED, act_on, check_choice
+from springtide.hub_extension.commands.pool import value_words
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.hub_extension.commands.times import local, until_option
 from springtide.scheduler.client import Client
@@ -152,14 +154,14 @@ def _changes(options: Mapping[str, str | None]) -> dict[str, Any]:
 @json_option
 def freeze(*, names: tuple[str, ...], reason: str, finish: bool, until: float | None, as_json: bool) -> None:
     """Let no job of projects, and of those inside them, start or resume; those that run are paused."""
+    ends = "until you unfreeze it" if until is None else f"until {local(until)}"
+
+    def act(name: str) -> None:
+        frozen = client.freeze(name, reason, finish=finish, until=until)
+        print_json(frozen) if as_json else click.echo(one_line(f"{name} is frozen {ends}."))
+
     with Client() as client:
-        for name in names:
-            frozen = client.freeze(name, reason, finish=finish, until=until)
-            if as_json:
-                print_json(frozen)
-            else:
-                ends = "until you unfreeze it" if until is None else f"until {local(until)}"
-                click.echo(one_line(f"{name} is frozen {ends}."))
+        on_each(names, act)
 
 
 @click.command()
@@ -167,13 +169,13 @@ def freeze(*, names: tuple[str, ...], reason: str, finish: bool, until: float | 
 @json_option
 def unfreeze(*, names: tuple[str, ...], as_json: bool) -> None:
     """Let the jobs of projects start again."""
+
+    def act(name: str) -> None:
+        view = client.unfreeze(name)
+        print_json(view) if as_json else click.echo(one_line(f"{name} is not frozen any more."))
+
     with Client() as client:
-        for name in names:
-            view = client.unfreeze(name)
-            if as_json:
-                print_json(view)
-            else:
-                click.echo(one_line(f"{name} is not frozen any more."))
+        on_each(names, act)
 
 
 @click.command("set-project")
@@ -198,4 +200,5 @@ def set_project(*, name: str, until: float | None, as_json: bool, **values: Any)
         print_json(view)
         return
     ends = "" if until is None else f" The values before return at {local(until)}."
-    click.echo(one_line(f"{name} has {', '.join(f'{field} {values[field]}' for field in changes)} now.{ends}"))
+    numbers = ", ".join(f"{field} {value_words(value)}" for field, value in changes.items())
+    click.echo(one_line(f"{name} has {numbers} now.{ends}"))

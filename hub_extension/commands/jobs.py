@@ -9,16 +9,18 @@ from typing import Any, NamedTuple
 
 import click
 
+from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say, terminal
+from springtide.hub_extension.commands.times import local
 from springtide.scheduler.arguments import HIDDEN, shown_words
 from springtide.scheduler.client import Client, PoolError, descriptions
 from springtide.scheduler.client.descriptions import moment
 from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.model import JobState
 from springtide.scheduler.runs import FIELDS, Secret, names_of, parse, value_of
-from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Job, JobActed, Outcome, TagsEdit
+from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Hold, Job, JobActed, Outcome, TagsEdit
 from springtide.scheduler.wire.run_table import csv_of, run_of
-from springtide.scheduler.wording import ago, amount, count, duration, given, size
+from springtide.scheduler.wording import ago, amount, count, duration, exactly, given, size
 
 FOLLOW_WAIT_S = 20.0
 UNFINISHED = ",".join(state for state in JobState if not state.final)
@@ -267,6 +269,10 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "first run": job.rerun.text if job.rerun else "",
         "arguments": descriptions.arguments_words(job),
         "datasets": ", ".join(job.options.datasets),
+        "secrets": ", ".join(job.options.secrets),
+        "priority": "" if job.options.priority is None else str(job.options.priority),
+        "time limit": "" if job.options.time_limit is None else exactly(job.options.time_limit),
+        "on hold": "" if job.hold is None else _held(job.hold),
         "tags": " ".join(job.options.tags),
         "sent": ago(job.submitted, now),
         "started": "" if job.started is None else ago(job.started, now),
@@ -284,6 +290,13 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "sent by": "" if job.submitted_by is None else f"job {job.submitted_by}",
         "GPU-hours": f"{job.gpu_seconds / 3600:.2f}",
     }
+
+
+def _held(hold: Hold) -> str:
+    """Return who holds a job since when, and why."""
+    frozen = f", as “{hold.project}” is frozen" if hold.project else ""
+    until = "" if hold.until is None else f", until {local(hold.until)}"
+    return f"by {hold.by} since {local(hold.at)}{until}{frozen}{f': {hold.reason}' if hold.reason else ''}"
 
 
 @click.command()
@@ -340,17 +353,8 @@ def _print(job: Job, *, as_json: bool) -> None:
 
 
 def act_on(job_ids: Sequence[str], act: Callable[[str], Job], *, as_json: bool) -> None:
-    """Act on each job. One with which that cannot be done does not keep the others; then the exit code is 1."""
-    problems = []
-    for job_id in job_ids:
-        try:
-            _print(act(job_id), as_json=as_json)
-        except PoolError as error:
-            if len(job_ids) == 1:
-                raise
-            problems.append(one_line(str(error)))
-    if problems:
-        raise click.ClickException("\n".join(problems))
+    """Act on each job, and print it afterwards; see `on_each`."""
+    on_each(job_ids, lambda job_id: _print(act(job_id), as_json=as_json))
 
 
 def _act(name: str, does: str, act: Callable[[Client, str], Job]) -> click.Command:

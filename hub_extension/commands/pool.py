@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
 from springtide.hub_extension.commands.times import local, until_option
 from springtide.scheduler.client import Client
+from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.wire import (
     AWAY,
     DRAINED,
@@ -81,8 +83,15 @@ def ending_lines(views: Iterable[ProjectView]) -> Iterator[str]:
     for view in views:
         for name, ending in view.endings.items():
             refused = f" It could not return so far: {ending.refused}" if ending.refused else ""
-            before = "none" if ending.before is None else json.dumps(ending.before)
+            before = value_words(ending.before)
             yield f"{name} of {view.name}: {before} again at {local(ending.until)}.{refused}"
+
+
+def value_words(value: Any) -> str:
+    """Return a value of a project as people write it: ``4``, ``4 a100, 2 t4``, ``none``; others as JSON."""
+    numbers = value.values() if isinstance(value, dict) else (value,)
+    plain = all(number is None or (isinstance(number, int) and not isinstance(number, bool)) for number in numbers)
+    return amount_words(value) if plain else json.dumps(value, ensure_ascii=False)
 
 
 @click.command("default-project")
@@ -334,16 +343,20 @@ def drain(
 
     Jobs there save their work and continue elsewhere; notebooks stay.
     """
+
+    def act(place: tuple[str, int | None]) -> None:
+        name, gpu = place
+        node = client.drain_node(name, reason, gpu=gpu, finish=finish, until=until)
+        if as_json:
+            print_json(node)
+            return
+        there = [cell for cell in node.gpus if gpu in {None, cell.index}]
+        held = ", ".join(f"{who} {number}" for who, number in holders(there).items())
+        ends = "" if until is None else f" until {local(until)}"
+        click.echo(one_line(f"{_named(name, gpu)} is drained{ends}. Held there now: {held or 'nothing'}."))
+
     with Client() as client:
-        for name, gpu in _drainable(names, gpus):
-            node = client.drain_node(name, reason, gpu=gpu, finish=finish, until=until)
-            if as_json:
-                print_json(node)
-                continue
-            there = [cell for cell in node.gpus if gpu in {None, cell.index}]
-            held = ", ".join(f"{who} {number}" for who, number in holders(there).items())
-            ends = "" if until is None else f" until {local(until)}"
-            click.echo(one_line(f"{_named(name, gpu)} is drained{ends}. Held there now: {held or 'nothing'}."))
+        on_each(_drainable(names, gpus), act)
 
 
 def _drainable(names: tuple[str, ...], gpus: tuple[int, ...]) -> list[tuple[str, int | None]]:
@@ -362,13 +375,17 @@ def _named(name: str, gpu: int | None) -> str:
 @gpu_option
 def undrain(*, names: tuple[str, ...], gpus: tuple[int, ...]) -> None:
     """Let jobs start on nodes, or on single GPUs of a node, again."""
-    with Client() as client:
-        for name, gpu in _drainable(names, gpus):
-            client.undrain_node(name, gpu=gpu)
-            click.echo(one_line(f"{_named(name, gpu)} is not drained any more."))
-        if not gpus:
-            for line in drain_lines(node for node in client.pool().nodes if node.name in names):
+
+    def act(place: tuple[str, int | None]) -> None:
+        name, gpu = place
+        client.undrain_node(name, gpu=gpu)
+        click.echo(one_line(f"{_named(name, gpu)} is not drained any more."))
+        if gpu is None:
+            for line in drain_lines(node for node in client.pool().nodes if node.name == name):
                 click.echo(one_line(f"Still drained: {line}"))
+
+    with Client() as client:
+        on_each(_drainable(names, gpus), act)
 
 
 @click.command("free")
@@ -382,13 +399,16 @@ def free_gpus(*, holders: tuple[str, ...], end: bool, yes: bool) -> None:
     """
     with Client() as client:
         known = {each.holder: each for each in client.pool().unmatched}
-        for holder in holders:
+
+        def act(holder: str) -> None:
             if holder in known and not yes:
                 click.echo(one_line(known[holder].why))
                 click.confirm("End it?" if end else "Has it ended, and are its GPUs free?", abort=True)
             client.free_gpus(holder, end=end)
             said = "was asked to end; its GPUs are free once it has" if end else "holds no GPUs any more"
             click.echo(one_line(f"{holder} {said}."))
+
+        on_each(holders, act)
 
 
 @click.command()

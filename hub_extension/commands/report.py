@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from springtide.hub_extension.commands.text import format_option, print_json, print_table, say
+from springtide.hub_extension.commands.text import format_option, one_line, print_json, print_table, say
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import REPORT_COLUMNS, Report, ReportBy, ReportRow
 from springtide.scheduler.wire.report_table import report_csv
@@ -63,7 +63,7 @@ def _print_table(found: Report) -> None:
     if len(rows) > 1:
         total = ["TOTAL", *("" for _ in found.by[1:])] if found.by else []
         rows.append([*total, *(_cell(name, getattr(found.total, name)) for name in columns)])
-    header = [*(each.upper() for each in found.by), *(TITLES[name] for name in columns)]
+    header = [*(each.upper() for each in found.by), *(_title(found, name) for name in columns)]
     span = f"on {found.start}" if found.start == found.end else f"from {found.start} to {found.end}"
     print_table(header, rows, empty=f"No GPU-hours that you may see {span}.")
     _say_notes(found)
@@ -74,6 +74,10 @@ def _say_notes(found: Report) -> None:
         say(note)
     if found.simulated:
         say("GPUs are simulated: what they used is processor time.")
+
+
+def _title(found: Report, name: str) -> str:
+    return one_line(f"{TITLES[name]} {found.currency}").rstrip() if name == "cost" else TITLES[name]
 
 
 def _names(found: Report, row: ReportRow) -> list[str]:
@@ -89,8 +93,3 @@ def _cell(name: str, value: float | None) -> str:
     if isinstance(value, int):
         return str(value)
     return f"{value:.2f}" if name == "cost" else f"{value:.1f}"
-
-
-def _print_csv(found: Report) -> None:
-    click.echo(report_csv(found), nl=False)
-    _say_notes(found)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.hub_extension.doctor.network import answer_of_service
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.declared import NamedSecret
+from springtide.scheduler.declared import Declared, NamedSecret
 from springtide.scheduler.executors import notebooks
 from springtide.scheduler.executors.accounts import Accounts
 from springtide.scheduler.executors.supervisor.secret_files import read_secret
@@ -19,6 +19,7 @@ from springtide.scheduler.store.opening import check_schema, connect, parse_url
 from springtide.scheduler.wire import WorkspaceList
 from springtide.scheduler.wording import count, given
 
+D = TypeVar("D", bound=Declared)
 CHECK: Final = "datasets"
 SECRETS: Final = "secrets"
 
@@ -53,10 +54,22 @@ def running_notebooks(state: Path, accounts: Accounts | None) -> Iterator[Findin
 
 def datasets(declared: Mapping[str, Dataset]) -> Iterator[Finding]:
     """Check that each directory exists, and that not every account may change it."""
-    findings = [finding for dataset in declared.values() for finding in _directory(dataset)]
+    return _checked(CHECK, "dataset", declared, _directory, "each directory is there")
+
+
+def secrets(declared: Mapping[str, NamedSecret]) -> Iterator[Finding]:
+    """Check that each file of a secret can be read, by the service alone, and has variables."""
+    return _checked(SECRETS, "secret", declared, _secret_file, "each file is there, and closed to others")
+
+
+def _checked(
+    check: str, noun: str, declared: Mapping[str, D], look: Callable[[D], Iterator[Finding]], sound: str
+) -> Iterator[Finding]:
+    """Yield what is found of each declared thing, or that all are ``sound``."""
+    findings = [finding for each in declared.values() for finding in look(each)]
     yield from findings
     if declared and not findings:
-        yield ok(CHECK, f"{count(len(declared), 'declared dataset')}: each directory is there.")
+        yield ok(check, f"{count(len(declared), f'declared {noun}')}: {sound}.")
 
 
 def _directory(dataset: Dataset) -> Iterator[Finding]:
@@ -80,14 +93,6 @@ def _directory(dataset: Dataset) -> Iterator[Finding]:
         yield problem(
             CHECK, f"Every account may change the dataset {dataset.name} in {path}.", f"chmod o-w {path}"
         )
-
-
-def secrets(declared: Mapping[str, NamedSecret]) -> Iterator[Finding]:
-    """Check that each file of a secret can be read, by the service alone, and has variables."""
-    findings = [finding for secret in declared.values() for finding in _secret_file(secret)]
-    yield from findings
-    if declared and not findings:
-        yield ok(SECRETS, f"{count(len(declared), 'declared secret')}: each file is there, and closed to others.")
 
 
 def _secret_file(secret: NamedSecret) -> Iterator[Finding]:

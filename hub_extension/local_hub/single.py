@@ -138,7 +138,7 @@ def _projects(shared: SharedOut) -> list[dict[str, object]]:
     return demo.projects(demo.people(shared["train_gpus"], total(shared["build_gpus"]) or 0))
 
 
-def give_hosts(c: Config, *, port: int) -> None:
+def give_hosts(c: Config, *, port: int, state_dir: str) -> None:
     """Give the hub, the service and each notebook server a host name below ``localhost``, which needs no DNS.
 
     Browsers then treat the page of a notebook server as cross-origin to the hub. Names chosen by the configuration
@@ -148,6 +148,12 @@ def give_hosts(c: Config, *, port: int) -> None:
     as_prepared = c.JupyterHub.bind_url == f"http://{LOOPBACK}:{port}"
     if not chosen and as_prepared and set(c.Springtide.allowed_hosts) <= set(LOOPBACK_NAMES):
         c.JupyterHub.subdomain_host = f"http://{HUB_HOST}:{port}"
+    host_file(Path(state_dir)).write_text(str(c.JupyterHub.get("subdomain_host", "")))
+
+
+def host_file(state_dir: Path) -> Path:
+    """Return the file in which `springtide up` notes the ``subdomain_host`` of its hub, for the doctor."""
+    return state_dir / "hub" / "subdomain-host"
 
 
 def _prepare_notebooks(c: Config, state: StateDir) -> None:

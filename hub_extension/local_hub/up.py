@@ -42,7 +42,7 @@ from springtide.hub_extension.local_hub.single import give_hosts, prepare, share
 c = get_config()  # noqa: F821
 prepare(c, **{prepared!r})
 {theirs}share_out(c, {settings!r}, prepared={shared!r})
-give_hosts(c, port={port})
+give_hosts(c, port={port}, state_dir={state_dir!r})
 configure(c, **{settings!r})
 """
 LARGEST_LOG = 10_000_000
@@ -326,7 +326,14 @@ def prepare(state: StateDir, options: Options) -> Path:
     file = state.hub / "jupyterhub_config.py"
     file.touch(mode=0o600)
     prepared |= shared
-    text = CONFIG.format(prepared=prepared, shared=shared, theirs=theirs, port=options.port, settings=settings)
+    text = CONFIG.format(
+        prepared=prepared,
+        shared=shared,
+        theirs=theirs,
+        port=options.port,
+        settings=settings,
+        state_dir=str(state.path),
+    )
     file.write_text(text)
     return file
 

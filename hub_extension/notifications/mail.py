@@ -54,7 +54,14 @@ class Mail(MessageChannel):
         "cannot choose another.",
     )
     email_events: frozenset[NotificationEvent] = setting(
-        frozenset({NotificationEvent.FAILED, NotificationEvent.TIME_LIMIT, NotificationEvent.WORKSPACE}),
+        frozenset(
+            {
+                NotificationEvent.FAILED,
+                NotificationEvent.TIME_LIMIT,
+                NotificationEvent.WORKSPACE,
+                NotificationEvent.BUDGET,
+            }
+        ),
         "The events of which people who have not chosen are notified by e-mail.",
     )
     password: str = field(default="", repr=False)

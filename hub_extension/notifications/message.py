@@ -20,6 +20,7 @@ PAGES: Final[Mapping[NotificationEvent, str]] = MappingProxyType(
         NotificationEvent.FAULT: "pool",
         NotificationEvent.WORKSPACE: "workspaces",
         NotificationEvent.NEEDS: "home",
+        NotificationEvent.BUDGET: "admin",
     }
 )
 """The pages that say more about events of no job."""

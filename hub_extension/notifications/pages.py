@@ -8,7 +8,15 @@ from typing import Final
 from springtide.hub_extension.notifications.channel import Channel
 from springtide.scheduler.notifications import BROWSER, JUPYTERLAB, Events, NotificationEvent
 
-EXPECTED: Final = frozenset({NotificationEvent.FAILED, NotificationEvent.ENDED, NotificationEvent.PAUSED})
+EXPECTED: Final = frozenset(
+    {
+        NotificationEvent.FAILED,
+        NotificationEvent.ENDED,
+        NotificationEvent.PAUSED,
+        NotificationEvent.EDITED,
+        NotificationEvent.BUDGET,
+    }
+)
 """The events of which people expect a notification before they have chosen any."""
 
 

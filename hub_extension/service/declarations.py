@@ -12,6 +12,7 @@ import msgspec
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.settings import SettingError
+from springtide.scheduler.wire.wrong_values import wrong
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -74,7 +75,8 @@ def _converted(setting: str, name: str, value: Mapping[str, Any], kind: type[T])
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _invalid(setting, name, str(error)) from None
+        refusal = wrong(str(error), kind, value)
+        raise _invalid(setting, name, f"{refusal.message} {refusal.hint}".strip().removesuffix(".")) from None
 
 
 def _refuse_first(setting: str, name: str, problems: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from springtide.hub_extension.web.hub import Members
@@ -14,6 +14,7 @@ from springtide.scheduler.engine import Engine
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import Lead
 
 log = logging.getLogger("springtide")
 
@@ -41,11 +42,19 @@ class HubUserWatch:
     """Gives the pool the users' identities: at intervals, and before the first request of each token is answered.
 
     A name alone does not identify a person: another person may have received it. ``forget`` drops the remembered
-    owners of tokens, after a name has passed from one person to another.
+    owners of tokens, after a name has passed from one person to another. ``leads``
+    returns who administers which project, by the members of the groups; every project is the empty name.
     """
 
-    def __init__(self, engine: Engine, hub: Users, forget: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        hub: Users,
+        forget: Callable[[], None],
+        leads: Callable[[Members], Mapping[str, Sequence[Lead]]] = lambda _: {},
+    ) -> None:
         self._forget = forget
+        self._leads = leads
         self._engine = engine
         self._hub = hub
         self._confirmed: LruCache[bytes, bool] = LruCache(MAX_CONFIRMED)
@@ -95,6 +104,11 @@ class HubUserWatch:
             identity = await self._hub.identity(name)
             if identity is not None:
                 users[name] = identity
-        if await self._engine.follow_hub(Seen(users, groups)):
+        by_project = self._leads(groups)
+        leads = {
+            project: sorted({lead.name for name in (project, "") for lead in by_project.get(name, ())})
+            for project in self._engine.project_parents()
+        }
+        if await self._engine.follow_hub(Seen(users, groups, leads)):
             self._forget()
             self._confirmed = LruCache(MAX_CONFIRMED)

@@ -135,7 +135,7 @@ class Runtime:
         self._pool_engine = engine = await self._engine(credentials)
         await _adopt_workspaces(engine)
         groups = HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth))
-        hub_users = HubUserWatch(engine, groups, forget=oauth.cache.clear)
+        hub_users = HubUserWatch(engine, groups, forget=oauth.cache.clear, leads=settings.hub.leads)
         pool = Pool(
             engine=engine,
             groups=groups,

@@ -23,6 +23,7 @@ from springtide.scheduler.executors.kubernetes.settings import KubernetesSetting
 from springtide.scheduler.executors.local.limits import Limits, LimitSettings
 from springtide.scheduler.gpu_types import DeclaredTypes, declared_types
 from springtide.scheduler.settings import SettingError, declared, entries_by_name
+from springtide.scheduler.time_zones import pool_zone
 from springtide.scheduler.wire import ImageContents
 from springtide.scheduler.wording import LONG_GIVEN, given
 
@@ -61,6 +62,7 @@ def setup_of(settings: ServiceSettings, channels: Channels) -> Setup:
     on_cluster = settings.executor == "kubernetes"
     _refuse_unused(settings)
     settings.tracking.check()
+    pool_zone(settings.engine.time_zone)
     cluster = _cluster(settings, state_dir, types) if on_cluster else None
     accounts = None if on_cluster else _accounts(settings, state_dir)
     own_accounts = accounts is not None

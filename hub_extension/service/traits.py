@@ -24,8 +24,8 @@ from traitlets import (
     Union,
 )
 
-from springtide.hub_extension.api.intake import words
 from springtide.scheduler.settings import Setting
+from springtide.scheduler.wire.wrong_values import words
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 

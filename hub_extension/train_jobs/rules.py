@@ -12,12 +12,12 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import inspect
 
-from springtide.hub_extension.api.intake import words
 from springtide.scheduler.model import PRIORITIES
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.wire import Option, durations
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.submission import NEEDS_GPUS
+from springtide.scheduler.wire.wrong_values import words
 
 Rule: TypeAlias = dict[str, str]
 

@@ -562,6 +562,14 @@ class Client:
         """Let the jobs of a project start again."""
         return self._http.struct(wire.ProjectView, "POST", _path("projects", project, "unfreeze"))
 
+    def set_budget(self, project: str, budget: wire.BudgetRequest) -> wire.BudgetView:
+        """Give a project a budget for each month, or change it."""
+        return self._http.struct(wire.BudgetView, "PUT", _path("projects", project, "budget"), body=budget)
+
+    def remove_budget(self, project: str) -> None:
+        """Take the budget of a project away."""
+        self._http.raw("DELETE", _path("projects", project, "budget"))
+
     def delete_project(self, name: str) -> None:
         """Delete a project, and the hub's group of its name if that was made with it."""
         self._http.raw("DELETE", _path("projects", name))

@@ -37,6 +37,7 @@ from springtide.scheduler.engine.requests.departures import Leaver, Left
 from springtide.scheduler.engine.requests.drains import drain, undrain
 from springtide.scheduler.engine.requests.pool_file import Memberships, Outcome, Question
 from springtide.scheduler.engine.requests.ranges import check_use
+from springtide.scheduler.engine.requests.secret_files import check_files
 from springtide.scheduler.engine.requests.trees import check_tree, unknown_tree
 from springtide.scheduler.engine.reruns import reference
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -161,6 +162,7 @@ class Engine:
         self.needs = parts.needs
         self.home = parts.home
         self.past = parts.past
+        self.budgets = parts.budgets
         self.forecast_record = parts.forecast_record
         self.questions = parts.questions
         self.outbox = parts.outbox
@@ -247,6 +249,8 @@ class Engine:
         spec = validation.validate_submission(
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )
+        if spec.options.secrets:
+            await asyncio.to_thread(check_files, spec.options.secrets, self.settings.secrets)
         trials, parameters = validate_trials(submission)
         rerun = None
         if again is not None:
@@ -706,7 +710,9 @@ class Engine:
             if undoes is not None:
                 transaction.undone_entries.append(undoes)
             if what.removeprefix(UNDO) in project_admin.MEMBERSHIP:
-                transaction.hub_groups.put(HubGroup(subject, tuple(after["members"])))
+                known = transaction.hub_groups.get(subject)
+                leads = () if known is None else known.leads
+                transaction.hub_groups.put(HubGroup(subject, tuple(after["members"]), leads))
             return transaction.add_audit_entry(who, what, subject, before, after, project=project)
 
         return await self._change(add)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from math import inf
 from types import MappingProxyType
 from typing import TypeAlias
 
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Closure, HomeAccess, Node, Placement, Reason, Spread
-from springtide.scheduler.store.records import Hold
-from springtide.scheduler.store.tables import POOL, BookingRecord
+from springtide.scheduler.store.records import Edited, Hold
+from springtide.scheduler.store.tables import POOL, BookingRecord, BudgetRecord
 
 Params: TypeAlias = Mapping[str, str | int | float | tuple[str, ...] | None]
 """Parameters of a reason, or some of them."""
@@ -55,6 +55,12 @@ def on_hold(hold: Hold, *, runs: bool = False) -> Reason:
     return Reason("engine-on-hold-runs" if runs else "engine-on-hold", {"by": by, "detail": hold.reason})
 
 
+def edited(edit: Edited, project: str) -> Reason:
+    """Return what another person than its owner changed of a job, which is of ``project`` now, and why."""
+    to = project if edit.moved else ""
+    return Reason("engine-edited", {"by": edit.by, "options": edit.options, "detail": edit.reason, "project": to})
+
+
 def paused_for_hold(hold: Hold) -> Reason:
     """Return the job was paused because it was put on hold, or its project was frozen."""
     if hold.project:
@@ -84,6 +90,27 @@ def closed_node(placement: Placement, node_of: Callable[[str], Node | None]) -> 
             said = "" if since is None else utc(since)
             return Reason(code, {"node": here[0].name, "others": len(here) - 1, "since": said})
     return None
+
+
+def budget_words(budget: BudgetRecord, currency: str) -> dict[str, str | float]:
+    """Return the budget of a project in its month, as parameters of reasons."""
+    month = date.fromisoformat(f"{budget.month}-01")
+    after = date(month.year + month.month // 12, month.month % 12 + 1, 1)
+    return {
+        "budget_of": budget.project,
+        "budget_month": f"{month:%B}",
+        "budget_spent": budget.spent,
+        "budget_amount": budget.amount,
+        "budget_unit": budget.unit.value,
+        "budget_currency": currency,
+        "budget_beyond": budget.beyond.value,
+        "budget_until": f"{after.day} {after:%B}, 00:00",
+    }
+
+
+def budget(record: BudgetRecord, currency: str) -> Reason:
+    """Return what a project has spent of its budget in the month, and what follows once it is spent."""
+    return Reason("notify-budget-over" if record.is_over else "notify-budget", budget_words(record, currency))
 
 
 def drained_until(ends: Sequence[tuple[str, float]]) -> dict[str, tuple[str, ...]]:

@@ -13,6 +13,7 @@ import msgspec
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
+from springtide.scheduler.engine.budgets import Budgets
 from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
@@ -79,6 +80,8 @@ from springtide.scheduler.store.ledger import HOUR
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import JobQuery, JobRecord
 from springtide.scheduler.store.tables import WorkspaceKey
+from springtide.scheduler.time_zones import pool_zone
+from springtide.scheduler.wire.wrong_values import wrong
 from springtide.scheduler.wording import given
 
 logger = logging.getLogger(__name__)
@@ -114,14 +117,18 @@ def create_configured_projects(transaction: Transaction, projects: Mapping[str, 
 
 def _create(transaction: Transaction, name: str, fields: Mapping[str, Any]) -> None:
     try:
-        edit = msgspec.convert(dict(fields), wire.ProjectEdit)
-        project_admin.create_project(transaction, name, edit, BY, {})
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(f"The configured project {given(name)}: {error}.") from error
+        project_admin.create_project(transaction, name, _edit_of(dict(fields)), BY, {})
     except Refusal as refusal:
         raise ConfigurationError(
             f"The configured project {given(name)}: {refusal.message} {refusal.hint}".strip()
         ) from None
+
+
+def _edit_of(fields: dict[str, Any]) -> wire.ProjectEdit:
+    try:
+        return msgspec.convert(fields, wire.ProjectEdit)
+    except msgspec.ValidationError as error:
+        raise wrong(str(error), wire.ProjectEdit, fields) from None
 
 
 def new_job_id() -> str:
@@ -154,7 +161,7 @@ async def open_engine(
     try:
         mailbox = Mailbox(clock)
         loaded = await threads.read(reading.load)
-        state = State.from_store(loaded, settings.types, settings.gpu_hour_prices)
+        state = State.from_store(loaded, settings.types, settings.gpu_hour_prices, settings.currency)
         await executor.start(mailbox.post)
         newest = await executor.newest_epoch()
         if loaded.fresh:
@@ -406,8 +413,16 @@ def _compose(
             stats=stats,
         ),
         usage=gpu_usage,
-        reports=Reports(store, nodes, clock.wall),
         past=PastCalls(store, state, nodes, settings, clock.wall),
+        reports=Reports(store, nodes, clock.wall, settings.currency),
+        budgets=Budgets(
+            state,
+            store,
+            mailbox.request,
+            clock.wall,
+            zone=pool_zone(settings.time_zone),
+            surplus=settings.policy.surplus,
+        ),
         ledger_sums=ledger_sums,
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),
@@ -459,6 +474,7 @@ def _run(parts: EngineParts) -> Engine:
         background_tasks=(
             running.create_task(pruner.run(), name="pruner"),
             running.create_task(parts.ledger_sums.run(), name="sums of the ledger"),
+            running.create_task(parts.budgets.run(), name="budgets"),
             running.create_task(load_history(), name="run history"),
             running.create_task(parts.usage.run(), name="use of GPUs"),
             running.create_task(parts.needs.run(), name="needs of administrators"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from springtide.scheduler.engine.budgets import Budgets
 from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
@@ -89,6 +90,7 @@ class EngineParts:
     needs: Needs
     home: Home
     past: PastCalls
+    budgets: Budgets
     ledger_sums: LedgerSums
     outbox: Outbox
     default_projects: DefaultProjects

@@ -40,7 +40,10 @@ class Sight:
 class Reports:
     """Makes reports of the pool with these nodes, in a thread that reads the store."""
 
-    def __init__(self, store: StoreThreads, nodes: ObservedNodes, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, store: StoreThreads, nodes: ObservedNodes, clock: Callable[[], float], currency: str
+    ) -> None:
+        self._currency = currency
         self._threads = store
         self._nodes = nodes
         self._clock = clock
@@ -56,7 +59,7 @@ class Reports:
         first = last.replace(day=1) if start is None else _day(start, "start")
         wanted = _columns(by)
         _check_span(first, last, wanted)
-        read = partial(made, simulated=is_simulated(self._nodes.all))
+        read = partial(made, simulated=is_simulated(self._nodes.all), currency=self._currency)
         found = await self._threads.read(read, wanted, (first, last), now, sight)
         if len(found.rows) > MOST_ROWS:
             raise Refusal(
@@ -77,6 +80,7 @@ def made(
     sight: Sight,
     *,
     simulated: bool = False,
+    currency: str = "",
 ) -> wire.Report:
     """Return the report from the first to the last of two days, both included, as it is ``now``."""
     first, last = days
@@ -89,7 +93,16 @@ def made(
         may=sight.use,
         lots=report_view.has_quotas(by),
     )
-    return report_view.report(found, by, first, last, now=now, quota_of=sight.quota, simulated=simulated)
+    return report_view.report(
+        found,
+        by,
+        first,
+        last,
+        now=now,
+        quota_of=sight.quota,
+        simulated=simulated,
+        currency=currency,
+    )
 
 
 def _day(text: str, field: str) -> date:

@@ -139,8 +139,16 @@ class EngineSettings:
     )
     gpu_hour_prices: Mapping[str, Annotated[float, Meta(ge=0)]] = setting(
         {},
-        "The price of a GPU-hour by GPU type, such as {'t4': 0.4, 'a100': 2.5}, in the currency of your choice, "
-        "for the costs in reports. A new price counts from the restart with it on.",
+        "The price of a GPU-hour by GPU type, such as {'t4': 0.4, 'a100': 2.5}, in the `currency`, for the costs "
+        "in reports and for budgets. A new price counts from the restart with it on.",
+    )
+    currency: str = setting(
+        "", "The currency of the prices, such as € or USD, as reports and budgets show it beside each amount."
+    )
+    time_zone: str = setting(
+        "UTC",
+        "The time zone in which the months of budgets begin: a name such as Europe/Berlin. Days and months of "
+        "reports are those of UTC.",
     )
     backup_hours: float = setting(
         24.0,

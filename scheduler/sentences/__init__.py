@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from springtide.scheduler.model import Reason
 from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
+from springtide.scheduler.sentences.budgets import BUDGETS, SAYS_IT, budget_amount, over_budget
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
 from springtide.scheduler.sentences.faults import FAULTS
@@ -41,6 +42,7 @@ __all__ = [
     "Sentence",
     "agreed",
     "alternative_words",
+    "budget_amount",
     "fork_text",
     "headline",
     "joined",
@@ -67,6 +69,7 @@ _TABLE: Table = {
     **ESTIMATES,
     **NOTIFICATIONS,
     **NEEDS,
+    **BUDGETS,
 }
 
 CODES = frozenset(_TABLE)
@@ -74,11 +77,15 @@ CODES = frozenset(_TABLE)
 
 
 def render(reason: Reason) -> tuple[Sentence, ...]:
-    """Return the sentences of a reason. An unknown code, of another version, is returned as it is."""
+    """Return the sentences of a reason, and of the budget that has a part in it.
+
+    An unknown code, of another version, is returned as it is.
+    """
     make = _TABLE.get(reason.code)
     if make is None:
         return (Sentence(Role.STATE, f"The reason has the code {quoted(reason.code)}."),)
-    return tuple(make(reason.params))
+    made = tuple(make(reason.params))
+    return made if reason.code in BUDGETS.keys() | SAYS_IT else (*made, *over_budget(reason.params))
 
 
 def joined(sentences: Iterable[Sentence]) -> str:

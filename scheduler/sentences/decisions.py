@@ -179,7 +179,14 @@ def _reclaimed(p: Params) -> Sentences:
 
 def _limit_lowered(p: Params) -> Sentences:
     limit, held = typed_gpus(p, number(p, "limit")), number(p, "held")
-    yield cause(f"The limit of the project {quoted_name(p, 'at')} was lowered to {limit}, and it held {held}.")
+    at = quoted_name(p, "at")
+    if p.get("budget_of"):
+        yield cause(
+            f"The project {at} was over its budget for {p.get('budget_month')}, so that its jobs run only within "
+            f"its quota, which is {limit}; it held {held}."
+        )
+    else:
+        yield cause(f"The limit of the project {at} was lowered to {limit}, and it held {held}.")
     yield from _made_way(p)
 
 

@@ -134,7 +134,8 @@ def _reclaimed(p: Params) -> Parts:
 
 def _place(p: Params) -> Parts:
     if place := number(p, "place"):
-        yield f"{ordinal_place(place)}{f' for {gpu_noun(p)}s' if p.get('of_type') else ''}."
+        of = f" of {_name(p, 'project')}" if p.get("project") else ""
+        yield f"{ordinal_place(place)}{of}{f' for {gpu_noun(p)}s' if p.get('of_type') else ''}."
 
 
 def _back_off(p: Params) -> Parts:
@@ -147,7 +148,9 @@ def _unknown_project(p: Params) -> Parts:
 
 def _over_limit(p: Params) -> Parts:
     need, limit, at = number(p, "gpus"), number(p, "limit"), _name(p, "at")
-    if need > limit:
+    if p.get("budget_of"):
+        yield f"Waiting for {gpus(need)}: {at} is over its budget."
+    elif need > limit:
         yield f"{CANNOT}: needs {gpus(need)}, and {at} may hold {amount(limit) if limit else 'none'}."
     else:
         held = amount(number(p, "held")) if number(p, "held") else "none"
@@ -418,7 +421,10 @@ def _node_closes(p: Params) -> Parts:
 
 
 def _limit_lowered(p: Params) -> Parts:
-    yield f"The limit of {_name(p, 'at')} was lowered to {amount(number(p, 'limit'))}."
+    if p.get("budget_of"):
+        yield f"{_name(p, 'at')} is over its budget, and has {gpus(number(p, 'limit'))}."
+    else:
+        yield f"The limit of {_name(p, 'at')} was lowered to {amount(number(p, 'limit'))}."
 
 
 def _grows(p: Params) -> Parts:
@@ -485,6 +491,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "test-run-long-enough": _said("Its test run ran long enough."),
     "test-run-failed": _said("Its test run failed: see its log."),
     "test-run-cancelled": _by("Test run cancelled"),
+    "engine-edited": _by("Edited"),
     "engine-on-hold": _by("Put on hold"),
     "engine-on-hold-runs": _by("Put on hold for later runs"),
     "engine-paused-for-hold": _by("Paused when put on hold"),

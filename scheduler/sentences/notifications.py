@@ -180,6 +180,7 @@ def _launch_stopped_next(_: Params) -> Sentences:
 NOTIFICATIONS: Table = {
     "notify-paused": lambda p: _job(p, f"was paused{_by(p)}"),
     "notify-resumed": lambda p: _job(p, "continues"),
+    "notify-edited": lambda p: _job(p, f"was edited{_by(p)}"),
     "notify-succeeded": lambda p: _job(p, "succeeded"),
     "notify-cancelled": lambda p: _job(p, f"was cancelled{_by(p)}"),
     "notify-failed": lambda p: _job(p, "failed"),

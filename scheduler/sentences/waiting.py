@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from springtide.scheduler.model import Alternative, Amount, StartsIf
+from springtide.scheduler.sentences.budgets import is_limit
 from springtide.scheduler.sentences.decisions import label, quoted_name, reserved, reserved_until_stopped
 from springtide.scheduler.sentences.sentence import (
     Params,
@@ -13,6 +14,7 @@ from springtide.scheduler.sentences.sentence import (
     Sentence,
     Sentences,
     Table,
+    cause,
     change,
     detail,
     ease,
@@ -36,6 +38,7 @@ from springtide.scheduler.wording import (
     ordinal_place,
     plural,
     quoted,
+    sentence,
 )
 
 NEVER = "The pool as it is can never run it."
@@ -72,7 +75,8 @@ def _over_limit(p: Params) -> Sentences:
         yield state(
             f"The project {at} may hold {f'at most {most}' if limit else most}, and the job needs {amount(need)}."
         )
-        yield change("With this limit it can never start.")
+        if not is_limit(p):
+            yield change("With this limit it can never start.")
         return
     held, claimed = number(p, "held"), number(p, "claimed")
     waits = claimed - held
@@ -338,9 +342,11 @@ def _holds(p: Params) -> str:
 def _place(p: Params) -> Sentences:
     place = number(p, "place")
     line = f" for {gpu_noun(p)}s" if p.get("of_type") else ""
-    before = f", after {count(place - 1, 'job')} of {quoted_name(p, 'project')}" if place > 1 else ""
+    project = quoted_name(p, "project")
+    whose = f", after {count(place - 1, 'job')} of {project}" if place > 1 else ""
     if place:
-        yield Sentence(Role.PLACE, f"{ordinal_place(place)}{line}{before}.")
+        of = f" of {project}" if place == 1 else ""
+        yield Sentence(Role.PLACE, f"{ordinal_place(place)}{of}{line}{whose}.")
     if place > 1 and "usual_runtime" in p:
         yield Sentence(Role.PLACE, _order_by_run_times(p))
 
@@ -393,12 +399,22 @@ def _next_without_gpus(_: Params) -> Sentences:
     yield follows("It starts next.")
 
 
-def _out_of_service(_: Params) -> Sentences:
+def _out_of_service(p: Params) -> Sentences:
     yield state("The machine is drained: no job starts on it.")
-    yield follows("It starts when the machine is undrained.")
+    drains = first_drains(p)
+    yield follows("It starts when the machine is undrained." if drains is None else f"It starts at {drains.end}.")
+
+
+def _edited(p: Params) -> Sentences:
+    options = [option.replace("_", " ") for option in names(p, "options")]
+    done = [f"changed its {listed(options)}"] if options else []
+    done += [f"moved it to the project {quoted_name(p, 'project')}"] if p.get("project") else []
+    why = sentence(str(p.get("detail") or ""))
+    yield cause(f"An administrator, {quoted_name(p, 'by')}, {listed(done)}{f': {why}' if why else '.'}")
 
 
 WAITING: Table = {
+    "engine-edited": _edited,
     "held": _held,
     "back-off": _back_off,
     "unknown-project": _unknown_project,

@@ -169,6 +169,7 @@ audit = Table(
     Column("after", Text, nullable=False),
     Column("undone", Boolean, nullable=False),
     Column("project", String(64), nullable=False, server_default=""),
+    Column("other_project", String(64), nullable=False, server_default=""),
 )
 Index("ix_audit_project", audit.c.project, audit.c.id)
 

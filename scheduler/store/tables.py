@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Boolean, Column, Double, Integer, String, Text
 
+from springtide.scheduler.budgets import BeyondBudget, BudgetUnit, Spent, level_of
 from springtide.scheduler.model import PRIORITIES, Amount, Project, RecentUse
 from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.repeats import Repeat
@@ -94,10 +95,11 @@ class HubUser:
 
 @dataclass(frozen=True, slots=True)
 class HubGroup:
-    """The members of a project when JupyterHub was last read."""
+    """The members of a project, and the people who lead it itself, when JupyterHub was last read."""
 
     project: str
     members: tuple[str, ...]
+    leads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,42 @@ class FreezeRecord:
     why: str = ""
     finish: bool = False
     until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRecord:
+    """The budget of a project, with those inside it, for each month: an ``amount`` in a ``unit``.
+
+    ``beyond`` says what happens once it is spent; ``by`` has set it at ``since``. In the ``month``, such as
+    2026-11, the project has held ``gpu_hours`` for ``cost`` so far. ``told`` is the highest of the levels of which
+    people were notified in it.
+    """
+
+    project: str
+    amount: float
+    unit: BudgetUnit
+    beyond: BeyondBudget
+    by: str
+    since: float
+    month: str = ""
+    gpu_hours: float = 0.0
+    cost: float = 0.0
+    told: int = 0
+
+    @property
+    def spent(self) -> float:
+        """What is spent in the month, in the unit of the budget."""
+        return Spent(self.gpu_hours, self.cost).of(self.unit)
+
+    @property
+    def level(self) -> int:
+        """The highest of the levels that is reached, 0 if none is."""
+        return level_of(self.spent, self.amount)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the whole budget of the month is spent."""
+        return self.spent >= self.amount
 
 
 class EndingKind(StrEnum):
@@ -466,6 +504,20 @@ class Tables:
         Column("finish", Boolean, nullable=False),
         Column("until", Double, nullable=True),
     )
+    budgets = Table[str, BudgetRecord](
+        "budgets",
+        BudgetRecord,
+        Column("project", String(64), primary_key=True),
+        Column("amount", Double, nullable=False),
+        Column("unit", String(16), nullable=False),
+        Column("beyond", String(16), nullable=False),
+        Column("by", String(255), nullable=False),
+        Column("since", Double, nullable=False),
+        Column("month", String(16), nullable=False),
+        Column("gpu_hours", Double, nullable=False),
+        Column("cost", Double, nullable=False),
+        Column("told", Integer, nullable=False),
+    )
     endings = Table[EndingKey, Ending](
         "endings",
         Ending,
@@ -489,6 +541,7 @@ class Tables:
         HubGroup,
         Column("project", String(64), primary_key=True),
         Column("members", Text, nullable=False),
+        Column("leads", Text, nullable=False, server_default="[]"),
     )
     deleted_jobs = Table[str, DeletedJob](
         "deleted_jobs",

@@ -7,6 +7,7 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 from __future__ import annotations
 
 from springtide.scheduler.wire.bookings import BookingRequest, Bookings, BookingView, NewBooking, Weekly
+from springtide.scheduler.wire.budgets import BudgetRequest, BudgetView
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.departures import Departure, LeaveRequest
@@ -272,6 +273,8 @@ __all__ = [
     "BookingRequest",
     "BookingView",
     "Bookings",
+    "BudgetRequest",
+    "BudgetView",
     "BuildNumbers",
     "BuildQuota",
     "BuildSums",

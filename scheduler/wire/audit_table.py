@@ -10,14 +10,22 @@ import msgspec
 from springtide.scheduler.wire.csv_text import csv_text, moment
 from springtide.scheduler.wire.people import AuditEntry
 
+UNTIL: Final = "until"
+"""Name of the end of a change among its values, in seconds since the epoch."""
 COLUMNS: Final = ("id", "at", "who", "what", "project", "subject", "before", "after")
 
 
 def csv_of(entries: Iterable[AuditEntry]) -> str:
-    """Return entries as CSV: a row each, times in UTC, with the values before and after as JSON."""
+    """Return entries as CSV: a row each, all times in UTC, with the values before and after as JSON."""
     return csv_text(COLUMNS, map(_row, entries))
 
 
 def _row(entry: AuditEntry) -> Iterator[object]:
     yield from (entry.id, moment(entry.at), entry.who, entry.what, entry.project, entry.subject)
-    yield from (msgspec.json.encode(values).decode() for values in (entry.before, entry.after))
+    for values in (entry.before, entry.after):
+        shown = {name: moment(value) if _is_end(name, value) else value for name, value in values.items()}
+        yield msgspec.json.encode(shown).decode()
+
+
+def _is_end(name: str, value: object) -> bool:
+    return name == UNTIL and isinstance(value, int | float)

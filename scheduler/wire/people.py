@@ -6,15 +6,26 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from springtide.scheduler.wire.budgets import BudgetView
 from springtide.scheduler.wire.jobs import Hold
 from springtide.scheduler.wire.pool import EndingView, ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Until, Word
 
 EventName = Literal[
-    "paused", "resumed", "ended", "succeeded-soon", "failed", "time-limit", "fault", "workspace", "needs"
+    "paused",
+    "resumed",
+    "ended",
+    "succeeded-soon",
+    "failed",
+    "time-limit",
+    "fault",
+    "workspace",
+    "needs",
+    "budget",
+    "edited",
 ]
-EventNames = Annotated[list[EventName], Meta(max_length=9)]
+EventNames = Annotated[list[EventName], Meta(max_length=11)]
 MAX_CHANNELS = 20
 """Maximum number of channels in one change."""
 
@@ -177,7 +188,10 @@ class Lead(Answer, frozen=True, kw_only=True):
 
 
 class Admin(Answer, frozen=True, kw_only=True):
-    """All that the admin page shows. ``on_hold`` are the jobs on hold of the projects, oldest first."""
+    """All that the admin page shows. ``on_hold`` are the jobs on hold of the projects, oldest first.
+
+    ``currency`` is that of prices; ``has_prices`` says that budgets in money are possible.
+    """
 
     projects: list[ProjectView]
     people: list[PersonView]
@@ -191,6 +205,9 @@ class Admin(Answer, frozen=True, kw_only=True):
     """People with unfinished jobs who are in no project any more, or no users of the hub; none for leads."""
     configured_members: dict[str, list[str]] = {}
     """The members whom the hub's configuration adds at each start, by project: they cannot be removed here."""
+    budgets: list[BudgetView] = []
+    currency: str = ""
+    has_prices: bool = False
 
 
 class AuditEntry(Answer, frozen=True, kw_only=True):

@@ -57,8 +57,9 @@ REPORT_COLUMNS = tuple(name for name in ReportRow.__struct_fields__ if name != "
 class Report(Answer, frozen=True, kw_only=True):
     """The use of the pool that the caller may see, from the day ``start`` to the day ``end``, included, in UTC.
 
-    ``total`` sums up all rows. ``notes`` are sentences about what the numbers leave out. ``simulated`` says that
-    GPUs of the pool are simulated now, so that what they used is processor time.
+    ``total`` sums up all rows; costs are in the ``currency``, empty if none is set. ``notes`` are sentences about
+    what the numbers leave out. ``simulated`` says that GPUs of the pool are simulated now, so that what they used
+    is processor time.
     """
 
     start: str
@@ -68,3 +69,4 @@ class Report(Answer, frozen=True, kw_only=True):
     total: ReportRow
     notes: list[str]
     simulated: bool
+    currency: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -68,14 +69,23 @@ async def test_a_stop_of_somebodys_workspace_is_in_the_trail_and_of_ones_own_is_
     ]
 
 
-async def test_a_move_is_in_the_trails_of_both_projects(pool: Any) -> None:
+async def test_a_move_is_one_entry_in_the_trails_of_both_projects(pool: Any) -> None:
     job = (await pool.submit("susan"))["id"]
     await pool.as_("susan").post(f"/jobs/{job}/pause")
     await pool.until("susan", job, lambda found: found["state"] == "paused")
     pool.people.join("susan", "speech")
     await pool.as_("admin").post(f"/jobs/{job}/edit", json={"project": "speech"})
     for project in ("vision", "speech"):
-        assert await read(pool.as_("admin"), what="job.edit", project=project) == [("admin", "job.edit", project)]
+        assert await read(pool.as_("admin"), what="job.edit", project=project) == [("admin", "job.edit", "speech")]
+    assert await read(pool.as_("admin"), what="job.edit") == [("admin", "job.edit", "speech")]
+    assert await read(pool.as_("lead"), what="job.edit") == [("admin", "job.edit", "speech")]
+
+
+async def test_the_end_of_a_change_is_a_time_in_the_csv(pool: Any) -> None:
+    admin, until = pool.as_("admin"), int(pool.pool.clock()) + 3600
+    await admin.patch("/projects/vision", json={"weight": 2, "until": until})
+    shown = datetime.fromtimestamp(until, UTC).isoformat()
+    assert shown in (await admin.get("/audit.csv", params={"what": "project.change"})).text
 
 
 async def test_entries_are_exported_as_csv_in_which_nothing_computes(pool: Any) -> None:

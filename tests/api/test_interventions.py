@@ -127,3 +127,32 @@ async def test_numbers_rules_and_drains_take_an_end(pool: Any) -> None:
     assert rules.json()["until"] == until
     person = await admin.patch("/people/jemma", json={"build_quota": 0, "until": until})
     assert person.json()["ending"]["until"] == until
+
+
+async def test_admins_set_budgets_and_leads_see_those_of_their_projects(pool: Any) -> None:
+    admin, lead, path = pool.as_("admin"), pool.as_("lead"), "/projects/vision/budget"
+    no_price = await admin.put(path, json={"amount": 10.0})
+    assert (no_price.status_code, no_price.json()["field"]) == (422, "unit")
+    given = await admin.put(path, json={"amount": 10.0, "unit": "gpu-hours", "beyond": "no-borrowing"})
+    assert given.status_code == 200, given.text
+    assert given.json()["text"].startswith("The project “vision” has spent 0 of 10 GPU-hours of its budget for ")
+    await admin.put("/projects/speech/budget", json={"amount": 5.0, "unit": "gpu-hours"})
+
+    async def seen(client: Any) -> list[str]:
+        return [each["project"] for each in (await client.get("/admin")).json()["budgets"]]
+
+    assert await seen(admin) == ["speech", "vision"]
+    assert await seen(lead) == ["vision"]
+    assert (await lead.delete(path)).status_code == (await pool.as_("susan").get("/admin")).status_code == 403
+    assert (await admin.delete(path)).status_code == 204
+    assert ((await admin.delete(path)).status_code, await seen(admin)) == (404, ["speech"])
+
+
+@pytest.mark.parametrize("body", [{}, {"amount": 0}, {"amount": -1}, {"amount": 1, "unit": "€"}, {"amount": "1"}])
+async def test_budgets_that_are_none_are_refused(pool: Any, body: Any) -> None:
+    assert (await pool.as_("admin").put("/projects/vision/budget", json=body)).status_code in {400, 422}
+
+
+async def test_an_end_without_a_change_is_refused(pool: Any) -> None:
+    refused = await pool.as_("admin").patch("/projects/vision", json={"until": pool.pool.clock() + 3600})
+    assert (refused.status_code, refused.json()["field"]) == (422, "until")

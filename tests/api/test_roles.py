@@ -138,6 +138,13 @@ async def freeze(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Res
     return unfrozen
 
 
+async def budget(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    given = await client.put(f"/projects/{PROJECT}/budget", json={"amount": 5.0, "unit": "gpu-hours"})
+    taken = await client.delete(f"/projects/{PROJECT}/budget")
+    assert (given.status_code in DENIED) is (taken.status_code in DENIED)
+    return taken
+
+
 async def change_members(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
     added = await client.put(f"/projects/{PROJECT}/members/new")
     removed = await client.delete(f"/projects/{PROJECT}/members/new")
@@ -257,6 +264,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.CHANGE_CHILD: change_child,
     Action.CHANGE_PROJECT: change_project,
     Action.MAKE_PROJECT: make_project,
+    Action.BUDGET: budget,
     Action.CHANGE_PERSON: change_person,
     Action.DRAIN: drain,
     Action.BOOK: book,
@@ -283,6 +291,7 @@ EXPECTED = {
     Action.CHANGE_CHILD: (False, False, False, True, True),
     Action.CHANGE_PROJECT: (False, False, False, False, True),
     Action.MAKE_PROJECT: (False, False, False, False, True),
+    Action.BUDGET: (False, False, False, False, True),
     Action.CHANGE_PERSON: (False, False, False, False, True),
     Action.DRAIN: (False, False, False, False, True),
     Action.BOOK: (False, False, False, False, True),

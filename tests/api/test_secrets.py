@@ -72,7 +72,7 @@ def test_what_an_admin_declares_is_taken_as_it_is_meant() -> None:
         ({"file": "/a"}, True, "file is for jobs on one machine; on a cluster name the Secret: secret"),
         ({"secret": "A B"}, True, "secret is “A B”; expected the name of a Secret in the namespace of jobs"),
         ({"secret": "a", "projects": [""]}, True, "projects has an empty name"),
-        ({"value": "x"}, True, "unknown field `value`"),
+        ({"value": "x"}, True, "There is no field “value”. Known are: file, secret, projects."),
     ],
 )
 def test_what_cannot_be_a_secret_is_refused_in_one_sentence(value: Any, cluster: bool, says: str) -> None:
@@ -80,3 +80,17 @@ def test_what_cannot_be_a_secret_is_refused_in_one_sentence(value: Any, cluster:
         declared_secrets({"wandb": value}, cluster=cluster, own_accounts=False)
     assert str(refused.value).startswith("Springtide.secrets: “wandb”: ")
     assert says in str(refused.value)
+
+
+@pytest.mark.http
+async def test_a_secret_whose_file_is_missing_or_wrong_is_named_when_a_job_is_submitted(
+    start: Any, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong.env"
+    wrong.write_text("no variable\n")
+    secrets = (NamedSecret("gone", file=str(tmp_path / "gone.env")), NamedSecret("wrong", file=str(wrong)))
+    pool = await start(secrets=secrets)
+    for name, why in (("gone", "No such file or directory"), ("wrong", "its line 1 is not NAME=value")):
+        answer = await pool.as_("susan").post("/jobs", json={"argv": ["true"], "secrets": [name]})
+        assert (answer.status_code, answer.json()["field"]) == (422, "secrets")
+        assert answer.json()["message"] == f"The file of the secret “{name}” cannot be read: {why}."

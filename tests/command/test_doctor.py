@@ -17,6 +17,7 @@ from hub_people import Hub
 from springtide.hub_extension.command import main
 from springtide.hub_extension.doctor import machine, network
 from springtide.hub_extension.doctor.findings import Finding, Status
+from springtide.hub_extension.local_hub.single import host_file
 from springtide.hub_extension.local_hub.state_dir import StateDir
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 from springtide.scheduler.executors.local.limits import Limits
@@ -235,6 +236,13 @@ def test_packages_that_do_not_fit_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.said.startswith("Other versions are needed: click ")
     assert "nothing-of-this-name is missing" in found.said
     assert "aiohttp" in found.said
+
+
+def test_the_names_of_notebooks_of_a_hub_that_up_has_started_are_known(state: Path) -> None:
+    assert examined(state)[1]["subdomains"]["status"] == "note"
+    host_file(state).write_text("http://hub.localhost:8000")
+    found = examined(state)[1]["subdomains"]
+    assert (found["status"], found["said"]) == ("ok", "hub.localhost and its subdomains have an address.")
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_a_job_that_waits(pool: Pool) -> None:
     assert said.splitlines()[0] == f"second ({waiting}) of susan in vision, GPUs 4: queued"
     assert "  Reason: Waiting for 4 GPUs on one node: none is free." in said
     assert "  What would change it: It could start if the job “first” of “vision” ended." in said
-    assert "  When: Next in line. Likely starts in about" in said
+    assert "  When: Next in line of “vision”. Likely starts in about" in said
     assert "  Project: vision has a quota of 2 GPUs, holds 4 (2 borrowed) of a fair share of 4" in said
     assert "Sent again with other options:\n  --gpus 2: " in said
     high = said.partition("  --priority high: ")[2]

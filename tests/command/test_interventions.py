@@ -209,3 +209,41 @@ def test_an_incomplete_booking_is_a_usage_error(run: Run, words: list[str], mess
 def test_wrong_numbers_and_times_are_refused(run: Run, words: list[str], message: str) -> None:
     done = run(*words, user="admin")
     assert (done.code, message in done.err) == (2, True), done.err
+
+
+def test_an_admin_gives_a_project_a_budget_shows_it_and_takes_it_away(run: Run) -> None:
+    given = run("budget", "susan", "50", "--gpu-hours", "--beyond", "no-borrowing", user="admin")
+    try:
+        assert (given.code, given.out.startswith("The project “susan” has spent ")) == (0, True), given.err
+        shown = run("budget", user="admin")
+        assert "50 GPU-hours" in shown.out
+        assert [each["beyond"] for each in run("budget", "susan", "--json", user="admin").json] == ["no-borrowing"]
+        assert run("budget", "susan", "10", "--remove", user="admin").code == 2
+        assert run("budget", "susan", "0", user="admin").code == 2
+        assert run("budget", "susan", "5", "--gpu-hours").code == 1
+    finally:
+        removed = run("budget", "susan", "--remove", user="admin")
+    assert removed.out == "susan has no budget any more.\n"
+    assert run("budget", user="admin").out.startswith("No budgets.")
+
+
+def test_of_several_projects_to_freeze_all_are_frozen_that_can_be(run: Run) -> None:
+    frozen = run("freeze", "nobody", "susan", "--reason", WHY, user="admin")
+    try:
+        assert (frozen.code, frozen.out) == (1, "susan is frozen until you unfreeze it.\n")
+        assert "There is no project “nobody”." in frozen.err
+    finally:
+        thawed = run("unfreeze", "susan", "nobody", user="admin")
+    assert (thawed.code, thawed.out) == (1, "susan is not frozen any more.\n")
+
+
+def test_a_job_is_shown_with_its_priority_its_time_limit_and_who_holds_it(run: Run) -> None:
+    job = sent(run, "--time-limit", "2h", "--priority", "60")
+    try:
+        assert run("hold", job, "--reason", WHY, user="admin").code == 0
+        shown = run("show", job).out
+        for line in ("priority     60", "time limit   2 h", "on hold      by admin since "):
+            assert f"  {line}" in shown
+        assert WHY in shown
+    finally:
+        run("cancel", job)

@@ -256,17 +256,17 @@ async def test_what_is_wrong_with_a_call_is_said_by_name(url: str, directory: Pa
             "pause_job",
         ):
             assert "There is no job “nope”" in await susans.refused(tool, job="nope")
-            assert "An argument is missing: job." in await susans.refused(tool)
+            assert "job is missing; expected " in await susans.refused(tool)
         assert "There is no job “../admin”" in await susans.refused("show_job", job="../admin")
-        assert "There is no argument jobs" in await susans.refused("show_job", jobs="nope")
+        assert "There is no field “jobs”." in await susans.refused("show_job", jobs="nope")
         assert await susans.refused("list_jobs", limit=1000) == (
-            "limit: Expected a whole number <= 50. The arguments of list_jobs are: everyone, user, state, "
-            "project, tag, search, where, order, limit, cursor."
+            "limit is 1000; expected a whole number from 1 up to 50. The arguments of list_jobs are: everyone, "
+            "user, state, project, tag, search, where, order, limit, cursor."
         )
         assert "nope" in await susans.refused("list_jobs", project="nope")
         assert "state" in await susans.refused("list_jobs", state="lost")
         assert "There is no job “nope”" in await susans.refused("list_trials", sweep="nope")
-        assert "command: Expected a list, got a text." in await susans.refused(
+        assert "command is “python train.py”; expected a list" in await susans.refused(
             "submit_job", command="python train.py"
         )
         assert "missing.py" in await susans.refused("submit_job", command=["python", "missing.py"], dry_run=False)

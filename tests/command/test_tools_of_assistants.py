@@ -82,13 +82,17 @@ def test_options_are_those_of_the_command_and_are_checked_as_there() -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
     [
-        ("show_job", {}, "An argument is missing: job. The arguments of show_job are: job."),
-        ("show_job", {"job": 1}, "job: Expected a text, got a whole number. The arguments of show_job are: job."),
-        ("show_pool", {"job": "a"}, "There is no argument job. The arguments of show_pool are: none."),
-        ("submit_job", {"command": "ls"}, "command: Expected a list, got a text."),
-        ("submit_job", {"command": [1]}, "command[0]: Expected a text, got a whole number."),
-        ("read_log", {"job": "a", "lines": 0}, "lines: Expected a whole number >= 1."),
-        ("submit_job", {"command": ["ls"], "dry_run": "perhaps"}, "dry_run: Expected true or false, got a text."),
+        (
+            "show_job",
+            {},
+            "job is missing; expected text of at least 1 and of at most 64 characters. The arguments",
+        ),
+        ("show_job", {"job": 1}, "job is 1; expected text of at least 1 and of at most 64 characters."),
+        ("show_pool", {"job": "a"}, "There is no field “job”. The arguments of show_pool are: none."),
+        ("submit_job", {"command": "ls"}, "command is “ls”; expected a list of at least 1 and at most 4096, each"),
+        ("submit_job", {"command": [1]}, "command[0] is 1; expected text."),
+        ("read_log", {"job": "a", "lines": 0}, "lines is 0; expected a whole number from 1 up to 400."),
+        ("submit_job", {"command": ["ls"], "dry_run": "perhaps"}, "dry_run is “perhaps”; expected true or false."),
     ],
 )
 def test_wrong_arguments_are_named(tool: str, arguments: dict[str, Any], words: str) -> None:

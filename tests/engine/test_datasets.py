@@ -9,7 +9,8 @@ import pytest
 from springtide.scheduler.datasets import volumes
 from springtide.scheduler.datasets.dataset import Dataset, variable
 from springtide.scheduler.declared import NamedSecret
-from springtide.scheduler.engine.requests.grants import checked_names, granted, lineage, usable_by
+from springtide.scheduler.engine.requests.grants import checked_names, granted, usable_by
+from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.refusal import Refusal
 
 PARENTS = {"research": None, "vision": "research", "speech": None, "round": "trip", "trip": "round"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,8 +13,11 @@ from springtide.scheduler.engine import EngineSettings
 from springtide.scheduler.refusal import Refusal
 
 
-async def test_an_attempt_knows_the_projects_around_its_own_and_its_secrets(make_pool: Any) -> None:
-    token = NamedSecret("wandb", file="/etc/wandb.env", projects=("lab",))
+async def test_an_attempt_knows_the_projects_around_its_own_and_its_secrets(
+    make_pool: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "wandb.env").write_text("WANDB_API_KEY=secret\n")
+    token = NamedSecret("wandb", file=str(tmp_path / "wandb.env"), projects=("lab",))
     projects = {"lab": {"quota": 8}, "vision": {"quota": 8, "parent": "lab"}}
     pool = await make_pool(settings=EngineSettings(secrets={"wandb": token}), projects=projects)
     job = await pool.submit("susan", "vision", secrets=["wandb"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import JobFilter
+from springtide.scheduler.engine import EngineSettings, JobFilter
+from springtide.scheduler.notifications import NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
 
 
@@ -140,3 +143,22 @@ async def test_an_edit_that_changes_nothing_leaves_no_entry(pool, full):
     entry = await newest(pool)
     await edited(pool, job.id, priority=75)
     assert await newest(pool) == entry
+
+
+async def test_the_owner_of_an_edited_job_reads_who_changed_what_and_why_until_it_starts(make_pool):
+    told = NotificationSettings(CHANNELS, WITH_ADDRESS, {EMAIL: frozenset({NotificationEvent.EDITED})})
+    pool = await make_pool(settings=replace(EngineSettings(), notifications=told))
+    busy = await pool.submit("susan", gpus=8, name="busy", priority=90, rotate=False)
+    await pool.state(busy.id, "running")
+    job = await pool.submit("susan", gpus=2, name="waits")
+    mine = await edited(pool, job.id, by="susan", priority=60)
+    assert "administrator" not in mine.reason.text
+    changed = await edited(pool, job.id, priority="high", time_limit="2h", reason="a deadline")
+    said = "An administrator, “admin”, changed its priority and time limit: a deadline."
+    assert said in changed.reason.text
+    [mail] = await pool.engine.outbox.waiting(("susan", EMAIL))
+    assert (mail.notification.title, mail.notification.text) == ("The job “waits” was edited by “admin”.", said)
+    await pool.restart()
+    assert said in (await pool.job(job.id)).reason.text
+    pool.executor.end(pool.key(busy.id), code=0)
+    assert said not in (await pool.state(job.id, "running")).reason.text

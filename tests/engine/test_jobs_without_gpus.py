@@ -77,7 +77,7 @@ async def test_those_beyond_the_number_of_their_project_wait_in_line_with_the_re
     assert [job.place for job in shown] == [1, 2, 3]
     first = "The project “susan” runs 4 jobs without GPUs, as many as it may at a time."
     assert [job.reason.text for job in shown] == [
-        f"{first} It starts when one of them has ended. Next in line.",
+        f"{first} It starts when one of them has ended. Next in line of “susan”.",
         f"{first} Number 2 in line, after 1 job of “susan”.",
         f"{first} Number 3 in line, after 2 jobs of “susan”.",
     ]
@@ -110,7 +110,7 @@ async def test_a_project_has_its_own_number_or_that_of_the_project_above(groups:
     waits = await groups.job(jobs["vision"][4].id)
     assert waits.reason.text == (
         "The project “vision” runs 4 jobs without GPUs, and may run only 2 at a time. It starts when 3 of them "
-        "have ended. Next in line."
+        "have ended. Next in line of “vision”."
     )
 
 
@@ -190,6 +190,8 @@ async def test_draining_the_machine_pauses_them_and_undraining_starts_them(pool:
         "The node train was drained by “admin”. It is moved. The machine is drained: no job starts on it. It "
         "starts when the machine is undrained."
     )
+    await pool.engine.drain_node(wire.DrainRequest(node="train", until=pool.clock() + 3_600.0), "admin")
+    assert (await pool.job(job.id)).reason.text.endswith("no job starts on it. It starts at 1970-01-12 14:46 UTC.")
     await pool.engine.undrain_node(wire.UndrainRequest(node="train"), "admin")
     assert await states(pool, [job]) == ["running"]
 

@@ -111,7 +111,7 @@ async def test_a_job_that_was_looked_at_tells_what_lets_it_start_until_anything_
     before = await pool.job(waiting[0].id)
     assert before.starts_if is None
     assert "could start" not in before.reason.text
-    assert before.reason.text.endswith("Next in line.")
+    assert before.reason.text.endswith("Next in line of “jemma”.")
 
     await pool.engine.request_starts([await pool.job(waiting[at].id) for at in (0, -1)], LOOKED_AT)
 

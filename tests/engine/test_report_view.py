@@ -118,7 +118,9 @@ def test_what_was_not_measured_is_not_zero() -> None:
     assert column(found, "idle_held_hours") == {("",): None, ("nlp",): None, ("speech",): None, ("vision",): 1.0}
     assert column(found, "gpu_hours_measured") == {("",): 0.0, ("nlp",): 0.0, ("speech",): 0.0, ("vision",): 4.0}
     assert found.notes[0] == "Use was measured for 21% of the GPU-hours held; an hour is added after its end."
-    assert report(held=Held([sums(JOE, 0, held=1.0)], [], [])).notes == ["The use of the GPUs was not measured."]
+    assert report(held=Held([sums(JOE, 0, held=1.0)], [], [])).notes == [
+        "No use of these GPU-hours is measured so far; an hour is added after its end."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ def pool(service: Service) -> Iterator[Service]:
     yield service
     service.people.administers = {}
     frozen = {view.name for view in service.engine.pool().projects if view.freeze is not None}
+    for budget in service.engine.admin({}).budgets:
+        service.run(service.engine.budgets.remove(budget.project, "clean-up"))
     for name in ("vision", "nlp"):
         if name in frozen:
             service.run(service.engine.unfreeze(name, "clean-up", members={}))
@@ -163,3 +165,25 @@ def test_the_trail_is_chosen_and_saved_and_a_lead_sees_hers(visit: Visit, pool: 
     assert WHY in saved.value.path().read_text()
     page.get_by_test_id("audit-who").fill("nobody")
     expect(page.get_by_text("No entry matches.")).to_be_visible()
+
+
+def test_an_admin_gives_a_project_a_budget_and_a_lead_sees_what_is_spent(visit: Visit, pool: Service) -> None:
+    page = visit("admin", "admin")
+    clicks = counted(page)
+    page.get_by_test_id("budget-vision-edit").click()
+    expect(page.get_by_test_id("budgeting-vision")).to_contain_text("A budget in money needs prices")
+    page.get_by_test_id("budget-amount").fill("40")
+    page.get_by_test_id("budget-beyond").select_option("no-borrowing")
+    page.get_by_test_id("budget-confirm").click()
+    expect(page.get_by_test_id("budget-vision")).to_contain_text("of 40 GPU-hours of its budget for ")
+    assert clicks() <= 4
+    assert [each.beyond for each in pool.engine.admin({}).budgets] == ["no-borrowing"]
+
+    hers = visit("lead", "admin", apart=True)
+    expect(hers.get_by_test_id("budget-vision")).to_contain_text("of 40 GPU-hours")
+    expect(hers.get_by_test_id("budget-vision-edit")).to_have_count(0)
+
+    page.get_by_test_id("budget-vision-edit").click()
+    page.get_by_test_id("budget-remove").click()
+    expect(page.get_by_test_id("budget-vision")).to_have_count(0)
+    expect(page.get_by_test_id("budget-vision-edit")).to_have_text("Set a budget…")

@@ -27,7 +27,7 @@ def test_it_is_told_what_the_project_would_and_may_hold_and_the_lever():
 
     assert large["reason"] == (
         "Waiting for 6 GPUs on one node: none is free. The project “joe” holds none of its 2 GPUs."
-        " This job would make it 6; it may hold 4 now. Next in line."
+        " This job would make it 6; it may hold 4 now. Next in line of “joe”."
         " It could start with a quota of 6 for “joe”."
     )
     assert {"quota": {"joe": 6}} in large["starts_if"]
@@ -61,7 +61,7 @@ def test_a_gang_larger_than_its_quota_is_told_what_lets_it_start():
 
     said = told(*others, gang, projects=({**SUSAN, "quota": 4}, team))["gang"]
 
-    assert "Next in line." in said["reason"]
+    assert "Next in line of “team”." in said["reason"]
     assert "It could start" in said["reason"]
 
 

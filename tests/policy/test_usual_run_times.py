@@ -112,7 +112,7 @@ class TestPlaceInLine:
         ]
 
     def test_the_first_in_line_says_no_more_than_that(self) -> None:
-        assert self.place("short") == ["Next in line."]
+        assert self.place("short") == ["Next in line of “a”."]
 
     def test_where_the_older_goes_first_run_times_are_not_told(self) -> None:
         assert self.place("unknown", CALM) == ["Number 2 in line, after 1 job of “a”."]

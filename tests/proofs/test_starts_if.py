@@ -147,7 +147,7 @@ def test_a_job_that_the_pool_can_never_run_is_told_what_is_missing(job, says):
     assert shown["w"]["reason"].startswith(says)
     assert shown["w"]["reason"].endswith("The pool as it is can never run it.")
     assert "in line" not in shown["w"]["reason"]
-    assert "Next in line." in shown["behind"]["reason"]
+    assert "Next in line of “a”." in shown["behind"]["reason"]
 
 
 def test_a_required_domain_decides_whose_end_is_named():

@@ -21,6 +21,16 @@ from springtide.scheduler.sentences import Role
 SCHEDULER = Path(__file__).parents[2] / "scheduler"
 COUNTS = (0, 1, 2, 8, 11, 1200)
 NAMES = ("digits", "sweep lr=0.017", "ended. It")
+BUDGET: dict[str, Any] = {
+    "budget_of": NAMES,
+    "budget_month": "November",
+    "budget_spent": (1240.5, 12.345, 11.0),
+    "budget_amount": 1200.0,
+    "budget_unit": ("money", "gpu-hours"),
+    "budget_currency": ("", "€"),
+    "budget_beyond": ("tell", "no-borrowing", "last"),
+    "budget_until": "1 December, 00:00",
+}
 FROZEN: dict[str, Any] = {
     "by": NAMES,
     "project": NAMES,
@@ -44,12 +54,12 @@ STARTS = ("grows", "deep", "failed", "far", "gone", "large", "never", "occupied"
 REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
 UNSENT = ("interrupted", "login", "no-mail", "no-address", "not-set-up", "address-removed", "no-channel", "failed")
 MADE = {f"{kind}_{part}" for kind in ("paused", "shrunk", "moved") for part in ("names", "users", "projects")}
-LISTED = {"names", "jobs", "projects", "nodes", "gpu_types", "drained", "drained_until", *MADE}
+LISTED = {"options", "names", "jobs", "projects", "nodes", "gpu_types", "drained", "drained_until", *MADE}
 """Parameters whose values are tuples themselves."""
 MOST = 300
 """Maximum number of combinations of parameters to try."""
 ONE_OR_MANY = re.compile(
-    r"\b(1 (GPUs|workers|jobs|are|were|have)|([02-9]|\d\d+|1,\d+) (GPU|worker|job|is|was|has))\b"
+    r"\b(1 (GPUs|workers|jobs|are|were|have)|([02-9]|\d\d+|1,\d+) (GPU(?!-hour)|worker|job|is|was|has))\b"
 )
 CLUMSY = re.compile(r"None\b(?! of)|[(){}]| [,.:]|\.\.|:\.|  |\ba (8|11|18)\b")
 
@@ -134,7 +144,20 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "reserved-ahead": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
     "reclaimed": [WAY],
     "node-closes": [{**JOB, "nodes": (("n1",), ("n1", "n2"))}],
-    "limit-lowered": [{**JOB, **TYPED, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)}],
+    "limit-lowered": [
+        {**JOB, **TYPED, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)},
+        {**JOB, **BUDGET, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": 0},
+    ],
+    "engine-edited": [
+        {"by": NAMES, "options": ("priority", "min_workers"), "detail": ("", "A deadline.")},
+        {"by": NAMES, "options": ((),), "project": NAMES, "detail": "a deadline"},
+    ],
+    "notify-edited": [{"name": NAMES, "by": NAMES}],
+    "notify-budget": [BUDGET],
+    "notify-budget-over": [BUDGET],
+    "notify-budget-near": [{**BUDGET, "level": 80}],
+    "notify-budget-near-next": [BUDGET],
+    "notify-budget-over-next": [BUDGET],
     "preempted": [WAY],
     "rotated": [WAY],
     "rotated-for-shorter": [WAY],
@@ -142,7 +165,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "back-off": [{"seconds": (0, 1, 2, 90), "until": 5.0}],
     "unknown-project": [{"project": NAMES}],
     "over-limit": [
-        {**TYPED, "at": NAMES, "held": COUNTS, "claimed": COUNTS, "limit": COUNTS, "gpus": (1, 8)}
+        {**TYPED, "at": NAMES, "held": COUNTS, "claimed": COUNTS, "limit": COUNTS, "gpus": (1, 8)},
+        {**BUDGET, "at": NAMES, "held": 2, "claimed": 2, "limit": 2, "gpus": (1, 8)},
     ],
     "bound": [{"at": NAMES, "gpus": 1}],
     "limit-held": [{"at": NAMES, "held": 2, "limit": 2, "gpus": 1}],
@@ -210,7 +234,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {"project": NAMES, "running": (0, 1, 4), "most": (0,), "place": (1, 2)},
     ],
     "without-gpus-next": [{}],
-    "without-gpus-drained": [{}],
+    "without-gpus-drained": [{}, {"drained": ("the node train",), "drained_until": ("2026-11-27 17:00 UTC",)}],
     "starting": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "home": tuple(HomeAccess)}],
     "running": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8),
         "never_saved": (0, 1), "deleted": (0, 1)},
@@ -494,7 +518,7 @@ def test_a_job_far_back_in_line_is_not_told_what_would_start_the_first() -> None
         " Number 283 in line, after 282 jobs of “jemma”."
     )
     first = Reason("share-used", {**about, "place": 1})
-    assert sentences.text(first).endswith("6 borrowed. Next in line.")
+    assert sentences.text(first).endswith("6 borrowed. Next in line of “jemma”.")
 
 
 def test_a_limit_below_the_need_of_the_job_is_not_said_to_help_when_others_end() -> None:

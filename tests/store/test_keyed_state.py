@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from springtide.scheduler.budgets import BeyondBudget, BudgetUnit
 from springtide.scheduler.model import Project, RecentUse
 from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
 from springtide.scheduler.repeats import Repeat
@@ -20,6 +21,7 @@ from springtide.scheduler.store.records import WriteBatch
 from springtide.scheduler.store.tables import (
     TABLES,
     BookingRecord,
+    BudgetRecord,
     DefaultProject,
     DeletedJob,
     DrainRecord,
@@ -89,12 +91,18 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
         FreezeRecord("vision", "admin", 1.5, "a review", True, 9.5),
         FreezeRecord("speech", "lead", 2.0),
     ),
+    Tables.budgets: (
+        BudgetRecord(
+            "vision", 1200.0, BudgetUnit.MONEY, BeyondBudget.NO_BORROWING, "admin", 1.5, "2026-11", 2.0, 4.5
+        ),
+        BudgetRecord("speech", 80.5, BudgetUnit.GPU_HOURS, BeyondBudget.LAST, "admin", 2.5, told=80),
+    ),
     Tables.endings: (
         Ending(EndingKind.QUOTA, "vision", 9.5, "admin", {"t4": 2, "a100": None}),
         Ending(EndingKind.LIMIT, "vision", 9.5, "admin", None, "It does not fit.", 10.5),
     ),
     Tables.hub_users: (HubUser("susan", "2026"), HubUser("joe", "2027", HubStanding.LEFT)),
-    Tables.hub_groups: (HubGroup("vision", ("joe", "susan")), HubGroup("research", ())),
+    Tables.hub_groups: (HubGroup("vision", ("joe", "susan"), ("lena",)), HubGroup("research", ())),
     Tables.deleted_jobs: (DeletedJob("a", 2.0, 1.0, ("a", "at1")), DeletedJob("b", 3.0, 2.5, ())),
     Tables.holdings: (
         Holding("job1", 2, "", "", 0.0, 7.5, (Piece(1.5, SHARE), Piece(2.5, structs.replace(SHARE, borrowed=0)))),

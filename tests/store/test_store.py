@@ -104,9 +104,11 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
         connection.execute(text("DROP INDEX ix_audit_project"))
         connection.execute(text("ALTER TABLE audit DROP COLUMN project"))
+        connection.execute(text("ALTER TABLE audit DROP COLUMN other_project"))
         later = (
             "needs",
             "idle_while_waiting",
+            "budgets",
             "freezes",
             "endings",
             "gpu_types",

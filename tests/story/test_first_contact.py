@@ -91,3 +91,22 @@ def test_axe_finds_nothing_on_the_hubs_own_pages_in_both_themes_and_in_any_state
             assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
             tab.set_viewport_size({"width": width, "height": 900})
     assert found == []
+
+
+def test_a_page_of_the_pool_comes_back_by_itself_when_its_service_has_restarted(
+    hub: Hub, browser: Browser
+) -> None:
+    susan = Person.log_in(browser, hub, "susan")
+    susan.goto("pool")
+    address = susan.tab.url
+    away = susan.tab.request.get(f"{hub.url}/hub/error/503?url=/services/springtide/pool").text()
+    susan.tab.route(address, lambda route: route.fulfill(status=503, content_type="text/html", body=away))
+    susan.tab.goto(address)
+    expect(susan.tab.locator("main h1")).to_have_text("The pool is coming back")
+    expect(susan.tab.get_by_role("status")).to_contain_text("comes back by itself")
+    assert "server" not in susan.tab.locator("main").inner_text().lower()
+    assert violations_in_all_states(susan.tab) == []
+    susan.tab.unroute_all()
+    expect(susan.tab.get_by_test_id("idle")).to_be_visible()
+    notebook = susan.tab.request.get(f"{hub.url}/hub/error/503?url=/user/susan/lab").text()
+    assert "This server does not answer" in notebook

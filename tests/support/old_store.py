@@ -64,7 +64,9 @@ async def fill(path: Path) -> None:
     )
     await engine.default_projects.choose("susan", "vision")
     users = {"susan": "2026-01-01T10:00:00.000001Z", "joe": "2026-01-02T10:00:00.000001Z"}
-    await engine.follow_hub(Seen(users, {"susan": ["susan"], "joe": ["joe"], "vision": ["joe", "susan"]}))
+    await engine.follow_hub(
+        Seen(users, {"susan": ["susan"], "joe": ["joe"], "vision": ["joe", "susan"]}, {"susan": ["joe"]})
+    )
     await engine.idle_workspaces.set_rule((RuleScope.PERSON, "susan"), IdleRule(7_200.0, 1_800.0), ADMIN)
     await engine.idle_workspaces.tell("susan", "", Decision(Step.TELL, 7_300.0, None), IdleRule(7_200.0, 1_800.0))
     succeeded = (await pool.submit(gpus=1, name="succeeded")).id
@@ -112,6 +114,7 @@ async def fill(path: Path) -> None:
     await engine.create_project("speech", wire.ProjectEdit(), ADMIN, members={})
     await engine.freeze("speech", wire.FreezeRequest(why="a review", until=1e8), ADMIN, members={})
     await engine.edit_project("speech", wire.ProjectEdit(weight=3.0, until=1e8), ADMIN, members={})
+    await engine.budgets.set("speech", wire.BudgetRequest(amount=9.5, unit="gpu-hours"), ADMIN)
     key = UsageKey("GPU-train-0", kind="job", job=borrower, user="susan", project="susan")
     use = UsageRecord(step=FINE, at=1_000_000, seconds=FINE, key=key, reading=Reading(utilization=0.5))
     pool.store.write(gpu_usage_writing.save, [use], pool.clock())

@@ -86,6 +86,8 @@ def _project(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
 def _place(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
     yield ("place", job.id), int(found["place"] or 1)
     yield ("line", job.id), found["type"]
+    if found["of"]:
+        yield ("project", job.id), found["of"]
     if found["before"]:
         yield ("place", job.id), int(found["before"]) + 1
         yield ("project", job.id), found["project"]
@@ -235,7 +237,7 @@ RULES: list[tuple[str, Rule]] = [
     (r"It could start (?:if the jobs .+ ended|with(?:out)? .+)\.", _is("waits", True)),
     (r"The pool as it is can never run it\.", _is("waits", True)),
     (r"With this (?:limit|quota) it can never start\.", _is("waits", True)),
-    ((r"(?:Next in line|Number (?P<place>\d+) in line)(?: for (?P<type>\w+) GPUs)?"
+    ((r"(?:Next in line of “(?P<of>[^”]+)”|Number (?P<place>\d+) in line)(?: for (?P<type>\w+) GPUs)?"
      r"(?:, after (?P<before>\d+) jobs? of “(?P<project>[^”]+)”)?\."), _place),
     (r"Jobs like it ran for about [\w ]+; equal jobs with less GPU time go first\.",
      _is("waits", True)),

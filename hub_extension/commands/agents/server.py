@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final
@@ -21,6 +20,7 @@ from springtide.hub_extension.commands.text import printable, refusal_words
 from springtide.scheduler.capture import CaptureError
 from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.wire import BadOption
+from springtide.scheduler.wire.wrong_values import wrong
 from springtide.scheduler.wording import given
 
 logger = logging.getLogger(__name__)
@@ -45,20 +45,6 @@ MISTAKE: Final = (
     "failed by a mistake of Springtide's own. The person finds the details in the log of this MCP server; the "
     "pool and its jobs are not affected."
 )
-KINDS: Final = {
-    "str": "a text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "a list",
-    "list": "a list",
-    "object": "an object",
-    "dict": "an object",
-    "NoneType": "null",
-}
-"""Kinds of values in words, by the names that Python and its libraries have for them."""
-_QUOTED = re.compile(r"`([^`]*)`")
-_PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
 
 
 def server_of(tools: Sequence[Tool]) -> Server[Any]:
@@ -141,7 +127,7 @@ def called(tool: Tool, arguments: Mapping[str, Any]) -> types.CallToolResult:
     try:
         asked = _asked(tool, arguments)
     except msgspec.ValidationError as error:
-        return failed(argument_words(error, tool))
+        return failed(argument_words(error, tool, arguments))
     try:
         with Client() as client:
             answer = msgspec.json.encode(tool.run(client, asked))
@@ -160,16 +146,11 @@ def called(tool: Tool, arguments: Mapping[str, Any]) -> types.CallToolResult:
     )
 
 
-def argument_words(error: msgspec.ValidationError, tool: Tool) -> str:
+def argument_words(error: msgspec.ValidationError, tool: Tool, arguments: Mapping[str, Any]) -> str:
     """Return what is wrong with arguments, as a sentence that names them."""
-    said = str(error)
-    place = _PLACE.search(said)
-    where = place[1] if place else ""
-    words = _PLACE.sub("", said).replace("Object contains unknown field", "There is no argument")
-    words = words.replace("Object missing required field", "An argument is missing:")
-    words = _QUOTED.sub(lambda found: " or ".join(KINDS.get(each, each) for each in found[1].split(" | ")), words)
+    refusal = wrong(str(error), tool.question, dict(arguments))
     names = ", ".join(tool.question.__struct_fields__) or "none"
-    return f"{f'{where}: ' if where else ''}{words}. The arguments of {tool.name} are: {names}."
+    return f"{refusal.message} The arguments of {tool.name} are: {names}."
 
 
 def failed(words: str) -> types.CallToolResult:

@@ -13,6 +13,7 @@ const EVENTS = [
   ["succeeded-soon", "A job succeeded quickly", "within a minute after you sent it"],
   ["paused", "A job was paused", "by the pool or by another user"],
   ["resumed", "A job resumed", "after a pause that was not yours"],
+  ["edited", "Another person edited a job", "an admin, or who leads its project"],
   ["time-limit", "A job is near its time limit", null],
   [
     "workspace",
@@ -20,6 +21,7 @@ const EVENTS = [
     "or was stopped because of that, or an admin asks about a job that does not",
   ],
   ["fault", "A GPU of the pool was drained", "because of a fault"],
+  ["budget", "A budget is nearly or wholly spent", "of a project that you lead, or of any if you administer the pool"],
 ];
 const OF_ADMINISTRATORS = [["needs", "Something in the pool needs you", "as the page Overview lists it, once each"]];
 const LOOK_AGAIN_MS = 10_000;

@@ -2,6 +2,7 @@
 
 import { drawAccuracy } from "./quotas/accuracy.js";
 import { AuditTrail } from "./quotas/audit.js";
+import { withBudgets } from "./quotas/budgets.js";
 import { bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas/fields.js";
 import { drawOnHold } from "./quotas/on_hold.js";
 import { drawPeople, OWN } from "./quotas/people.js";
@@ -51,7 +52,8 @@ async function readProjects() {
 }
 
 function takeView(admin) {
-  shown.admin = admin;
+  shown.admin = { ...admin, projects: withBudgets(admin) };
+  editing.prices = { currency: admin.currency, priced: admin.has_prices };
   editing.fields = fieldsOf(typesOf(admin.sums));
 }
 
@@ -113,6 +115,7 @@ function draftOf(kind, name) {
 
 const editing = {
   fields: {},
+  prices: { currency: "", priced: false },
   draft: draftOf,
   admin: () => shown.admin,
   departure: () => shown.departure,

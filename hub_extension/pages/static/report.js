@@ -8,7 +8,7 @@ import { attempted, call, openFile, section, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button, emptyState, simulatedMark } from "./visuals/base/glyphs.js";
 import { inOrder } from "./visuals/base/pace.js";
-import { amount, count, duration, listed } from "./visuals/base/words.js";
+import { amount, clean, count, duration, listed } from "./visuals/base/words.js";
 
 const COLUMNS = {
   project: "Project",
@@ -105,7 +105,7 @@ function drawReport({ table, tide, column, colours }) {
   const unused = unusedQuotas(projects);
   return [
     head,
-    drawNumbers(table.total),
+    drawNumbers(table),
     projects.some(({ held }) => held > 0) && [
       section("tide", "GPUs over time", drawTide(tide, column, projects, Date.now())),
       section("projects", "GPU-hours by project", drawBars(projects)),
@@ -125,7 +125,7 @@ function drawReport({ table, tide, column, colours }) {
   ];
 }
 
-function drawNumbers(total) {
+function drawNumbers({ total, currency }) {
   const numbers = [
     ["GPU-hours held", amount(rounded(total.gpu_hours_held))],
     ["of them borrowed", amount(rounded(total.gpu_hours_borrowed))],
@@ -134,7 +134,7 @@ function drawNumbers(total) {
     ["people", amount(total.people)],
     total.wait_p50_s !== null && ["median wait", duration(total.wait_p50_s)],
     total.wait_p95_s !== null && ["95 % waited at most", duration(total.wait_p95_s)],
-    total.cost !== null && ["cost", amount(rounded(total.cost))],
+    total.cost !== null && ["cost", `${amount(rounded(total.cost))} ${clean(currency)}`.trim()],
   ].filter(Boolean);
   return h(
     "dl",

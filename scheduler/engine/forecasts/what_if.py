@@ -94,7 +94,7 @@ def hypothesis_of(
     transaction.follow_types()
     for name, edit in _decreases_first(question.projects, state):
         _edit(transaction, name, edit, members)
-    projects = transaction.policy_projects()
+    projects = transaction.planned_projects()
     job = None
     if question.job is not None and project is not None:
         context = validation.ValidationContext(nodes.possible(), transaction.projects, settings, transaction.types)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.restraints import with_budget
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Decision, Drop, JobState, Move, Pause, Plan, Reserve, Start
 from springtide.scheduler.store.records import JobRecord
@@ -50,7 +51,8 @@ def _apply(transaction: Transaction, job: JobRecord, decision: Decision, stats: 
             transaction.apply(started)
             stats.starts += 1
         case Pause(reason=reason, beneficiary=beneficiary) if running:
-            transaction.apply(lifecycle.pause(job, reason, transaction.now))
+            why = with_budget(reason, (), transaction.budgets, transaction.state.currency)
+            transaction.apply(lifecycle.pause(job, why, transaction.now))
             _count_pause(transaction, job, beneficiary, stats)
         case Move(placement=placement, reason=reason, beneficiary=beneficiary) if running:
             placed = transaction.nodes.places.identified(placement)

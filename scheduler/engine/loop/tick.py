@@ -25,7 +25,6 @@ from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.requests import freezes
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import ledger, lifecycle
-from springtide.scheduler.engine.state.booked import in_time
 from springtide.scheduler.engine.state.journal import JournaledPlanner, change_between
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
 from springtide.scheduler.engine.state.line_without_gpus import LineName, line_of
@@ -359,10 +358,8 @@ class TickBuilder:
         if tick.nodes_changed or transaction.closes_otherwise:
             self.planner.apply(NodesChanged(self.nodes.train(transaction.drained())))
             tick.replan = True
-        if transaction.projects.changes or transaction.bookings.changes:
-            bookings = tuple(transaction.bookings.values())
-            projects = in_time(transaction.policy_projects(), bookings, transaction.types.train)
-            self.planner.apply(ProjectsChanged(projects))
+        if transaction.plans_otherwise:
+            self.planner.apply(ProjectsChanged(tuple(transaction.planned_projects().values())))
             tick.replan = True
         for job in transaction.jobs.values():
             change = change_between(self.planner.job(job.id), policy_job(job), job.id)

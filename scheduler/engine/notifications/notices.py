@@ -20,7 +20,7 @@ from springtide.scheduler.notifications import (
 )
 from springtide.scheduler.sentences.sentence import Params
 from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord
-from springtide.scheduler.store.tables import POOL, IdleRecord, NeedRecord
+from springtide.scheduler.store.tables import POOL, BudgetRecord, IdleRecord, NeedRecord
 
 HELD = Reason("notify-held")
 """The next event after a pause by a person."""
@@ -200,6 +200,44 @@ def idle_notifications(record: IdleRecord, chosen: ChannelEvents) -> Sequence[No
     ]
 
 
+def told_budgets(transaction: Transaction) -> list[BudgetRecord]:
+    """Return the budgets of which people are to be notified, because a level is reached in their month."""
+    found = []
+    for project, record in transaction.budgets.changes.items():
+        before = transaction.state.budgets.get(project)
+        if record is None:
+            continue
+        known = before.told if before is not None and before.month == record.month else 0
+        if record.told > known:
+            found.append(record)
+    return found
+
+
+def budget_notification(
+    user: str, record: BudgetRecord, chosen: ChannelEvents, currency: str
+) -> Sequence[Notification]:
+    """Return a person's notification of a budget that is nearly or wholly spent: none without a chosen channel."""
+    channels = chosen_channels(NotificationEvent.BUDGET, chosen)
+    if not channels:
+        return ()
+    about = {**messages.budget_words(record, currency), "level": record.told}
+    codes = ("notify-budget-over", "notify-budget-over-next")
+    if not record.is_over:
+        codes = ("notify-budget-near", "notify-budget-near-next")
+    title, text = (sentences.text(Reason(code, about)) for code in codes)
+    return [
+        Notification(
+            id=f"budget.{record.project}.{record.month}.{record.told}.{record.since:.0f}",
+            user=user,
+            job="",
+            event=NotificationEvent.BUDGET,
+            title=title,
+            text=text,
+            channels=channels,
+        )
+    ]
+
+
 Told: TypeAlias = tuple[NotificationEvent, Reason, tuple[Reason, ...]]
 """An event, the reason that its title is made of, and those that its text is made of."""
 
@@ -219,7 +257,7 @@ def job_notifications(
         if channels:
             found.append(
                 Notification(
-                    id=f"{after.id}.{after.standing.attempt}.{event}",
+                    id=_notice_id(after, event),
                     user=after.spec.user,
                     job=after.id,
                     event=event,
@@ -231,6 +269,12 @@ def job_notifications(
     return found
 
 
+def _notice_id(job: JobRecord, event: NotificationEvent) -> str:
+    edit = job.standing.edited
+    again = f".{edit.at:.3f}" if event is NotificationEvent.EDITED and edit is not None else ""
+    return f"{job.id}.{job.standing.attempt}.{event}{again}"
+
+
 def _events(before: JobRecord, after: JobRecord, now: float) -> Iterator[Told]:
     ended = _ended_attempt(before, after)
     if after.state.final and not before.state.final:
@@ -239,6 +283,10 @@ def _events(before: JobRecord, after: JobRecord, now: float) -> Iterator[Told]:
         yield from _interruption(after, ended)
     elif after.standing.held and not before.standing.held and before.live is None:
         yield from _hold(after)
+    edit = after.standing.edited
+    if edit is not None and edit != before.standing.edited:
+        why = messages.edited(edit, after.spec.project)
+        yield NotificationEvent.EDITED, _title("notify-edited", after, edit.by), (why,)
     if after.state is JobState.RUNNING and before.state is not JobState.RUNNING:
         yield from _resumption(after)
     if after.standing.warned and not before.standing.warned:

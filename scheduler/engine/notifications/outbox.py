@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from springtide.scheduler.engine.notifications import notices
+from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -69,7 +70,7 @@ class Outbox:
     # ---------- written with the change
 
     def notifications(self, transaction: Transaction) -> list[Notification]:
-        """Return the notifications of a transaction: of jobs and workspaces for their owners, and of faults."""
+        """Return the notifications of a transaction: of jobs and workspaces for owners, of faults and budgets."""
         found: list[Notification] = []
         for job in transaction.jobs.values():
             before = self._state.jobs.get(job.id)
@@ -81,7 +82,7 @@ class Outbox:
             found += notices.idle_notifications(record, self._wanted(record.user))
         for asked in notices.asked(transaction):
             found += notices.asked_notifications(asked, self._wanted(asked.user))
-        return found + self._of_faults(transaction) + self._of_needs(transaction)
+        return found + self._of_faults(transaction) + self._of_needs(transaction) + self._of_budgets(transaction)
 
     def _of_needs(self, transaction: Transaction) -> list[Notification]:
         """Return the notifications of what has come to need administrators, for the `fault_recipients` alone."""
@@ -101,6 +102,18 @@ class Outbox:
         return [
             notice for user in people for notice in notices.fault_notifications(user, faults, self._wanted(user))
         ]
+
+    def _of_budgets(self, transaction: Transaction) -> list[Notification]:
+        """Return the notifications of budgets, for the `fault_recipients` and leads of the project."""
+        parents = {name: record.project.parent for name, record in transaction.projects.items()}
+        found: list[Notification] = []
+        for record in notices.told_budgets(transaction):
+            groups = (transaction.hub_groups.get(name) for name in lineage(record.project, parents))
+            leads = {user for group in groups if group is not None for user in group.leads}
+            for user in sorted(leads | self.settings.fault_recipients):
+                currency = transaction.state.currency
+                found += notices.budget_notification(user, record, self._wanted(user), currency)
+        return found
 
     def _wanted(self, user: str) -> dict[Channel, Events]:
         known = self._state.hub_users.get(user)

@@ -13,7 +13,7 @@ from springtide.scheduler.engine.requests.validation import ValidationContext, v
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import Refusal, invalid_field
-from springtide.scheduler.store.records import JobRecord, JobSpec
+from springtide.scheduler.store.records import Edited, JobRecord, JobSpec
 from springtide.scheduler.wording import exactly, given, is_printable
 from springtide.scheduler.workload import Workload
 
@@ -56,6 +56,8 @@ def edit_job(
     for part, spec in zip(parts, specs, strict=True):
         transaction.respecify(part.with_standing(reserved=(), turn=False), spec)
     _record(transaction, job.spec, after, edit.reason.strip(), by)
+    if by != job.spec.user:
+        _tell(transaction, job.spec, after, edit.reason.strip(), by)
 
 
 def _changes(part: JobRecord, edit: wire.JobEdit) -> dict[str, Any]:
@@ -82,14 +84,26 @@ def _edited(job: JobRecord, project: str, changes: Mapping[str, Any], context: V
 
 
 def _record(transaction: Transaction, before: JobSpec, after: JobSpec, reason: str, by: str) -> None:
-    """Add the changes to the audit trail; a move is in that of both projects."""
+    """Add the changes to the audit trail; the entry of a move is in those of both projects."""
     was, now = _shown(before), _shown(after)
     differ = [name for name in was if was[name] != now[name]]
     about = {"user": before.user, "name": before.name, **{name: was[name] for name in differ}}
     why = {"reason": reason} if reason else {}
     changed = {**{name: now[name] for name in differ}, **why}
-    for project in dict.fromkeys((before.project, after.project)):
-        transaction.add_audit_entry(by, "job.edit", before.id, about, changed, project=project)
+    left = before.project if before.project != after.project else ""
+    transaction.add_audit_entry(
+        by, "job.edit", before.id, about, changed, project=after.project, other_project=left
+    )
+
+
+def _tell(transaction: Transaction, before: JobSpec, after: JobSpec, reason: str, by: str) -> None:
+    """Note for the owner who changed what of her job, and why."""
+    job = transaction.job(after.id)
+    assert job is not None
+    was, now = _shown(before), _shown(after)
+    changed = tuple(name for name in wire.OPTIONS_EDITED if was[name] != now[name])
+    moved = before.project if before.project != after.project else ""
+    transaction.put_job(job.with_standing(edited=Edited(by, changed, moved, reason, transaction.now)))
 
 
 def _shown(spec: JobSpec) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
-from springtide.scheduler.engine.requests.grants import lineage
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.endings import check_until
+from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import Hold

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from springtide.scheduler import wording
 from springtide.scheduler.declared import Declared
+from springtide.scheduler.engine.state.lineage import Parents, lineage
 from springtide.scheduler.refusal import Refusal
 
 D = TypeVar("D", bound=Declared)
 
 MAX_SHOWN = 20
 """Maximum number of names that a refusal shows."""
-
-Parents: TypeAlias = Mapping[str, str | None]
-"""The project that each project is in, None for those in no other."""
-
-
-def lineage(project: str, parents: Parents) -> tuple[str, ...]:
-    """Return a project and those that it is in, nearest first."""
-    found: dict[str, None] = {}
-    current: str | None = project
-    while current is not None and current not in found:
-        found[current] = None
-        current = parents.get(current)
-    return tuple(found)
 
 
 def checked_names(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -20,10 +20,11 @@ OUTSIDE = "{name} is in no project any more. Add her to one in JupyterHub, which
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The users of JupyterHub, by name with the identity of each, and the members of its groups."""
+    """The users of JupyterHub, by name with the identity of each, the members of groups, and leads of projects."""
 
     users: Mapping[str, str]
     groups: Mapping[str, Sequence[str]]
+    leads: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def follow(transaction: Transaction, seen: Seen) -> bool:
@@ -78,7 +79,8 @@ def _move(transaction: Transaction, before: HubUser, after: HubUser) -> None:
 def _follow_groups(transaction: Transaction, seen: Seen) -> None:
     """Record who has joined and left projects since they were last seen; nothing of a project seen first."""
     for project in transaction.projects:
-        after = HubGroup(project, tuple(sorted(seen.groups.get(project, ()))))
+        members, leads = (tuple(sorted(names.get(project, ()))) for names in (seen.groups, seen.leads))
+        after = HubGroup(project, members, leads)
         before = transaction.hub_groups.get(project)
         if before == after:
             continue

@@ -15,11 +15,12 @@ from springtide.scheduler.engine.state.booked import changed_quotas
 from springtide.scheduler.engine.state.endings import check_until, end_at, until_of
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.gpu_types import limit_of, quota_of
+from springtide.scheduler.gpu_types import amount_words, limit_of, quota_of
 from springtide.scheduler.model import Amount, Environment, Project
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import UNDO, AuditRecord
 from springtide.scheduler.store.tables import POOL, EndingKind, JobRanges, PersonRecord, ProjectRecord, RuleScope
+from springtide.scheduler.wire.wrong_values import wrong
 
 Members = Mapping[str, Sequence[str]]
 FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
@@ -123,6 +124,7 @@ def edit_project(
             hint="Look at it again, and repeat the change.",
         )
     check_until(edit.until, transaction.now)
+    _check_until_of(edit)
     changes = _changes(edit, transaction.types, record.project)
     project, of = replace(record.project, **changes), _ranges(edit, record.ranges)
     if project != record.project and not together:
@@ -141,6 +143,16 @@ def edit_project(
     ends = {"until": edit.until} if ended and (edit.until is not None or not differ) else {}
     transaction.add_audit_entry(by, "project.change", name, was, {**now, **ends}, project=name)
     return changed
+
+
+def _check_until_of(edit: wire.ProjectEdit) -> None:
+    """Raise `Refusal` for the end of a change that changes nothing."""
+    if edit.until is not None and all(getattr(edit, field) is UNSET for field in FIELD_KINDS):
+        raise invalid_field(
+            "until",
+            "Only the end of a change is given, and not what changes.",
+            "Give the values that hold until then as well; those that hold now may be given again.",
+        )
 
 
 def _end_edit(
@@ -220,6 +232,7 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
     transaction.projects.remove(name)
     transaction.idle_rules.remove((RuleScope.PROJECT, name))
     transaction.freezes.remove(name)
+    transaction.budgets.remove(name)
     for kind in FIELD_KINDS.values():
         transaction.endings.remove((kind, name))
     before = {**editable_fields(record), "age": record.project.age}
@@ -246,7 +259,9 @@ def edit_person(
     before = people[name].build_quota if name in people else None
     numbers = quota.values() if isinstance(quota, Mapping) else () if quota is None else (quota,)
     if any(number is None or not 0 <= number <= wire.MAX_GPUS for number in numbers):
-        raise Refusal(422, "invalid", f"A build quota of {quota} is not possible.", field="build_quota")
+        raise Refusal(
+            422, "invalid", f"A build quota of {amount_words(quota)} is not possible.", field="build_quota"
+        )
     check_until(until, transaction.now)
     quota = quotas.checked(quota, "build_quota", transaction.types, Environment.BUILD)
     if before is not None:
@@ -478,12 +493,13 @@ def _check_project(
 
 
 def _check_values(project: Project) -> None:
+    values = {name: getattr(project, name) for name in FIELDS}
     try:
-        msgspec.convert({name: getattr(project, name) for name in FIELDS}, wire.ProjectEdit)
+        msgspec.convert(values, wire.ProjectEdit)
     except msgspec.ValidationError as error:
-        raise Refusal(
-            422, "invalid", f"The project {wording.given(project.name)} cannot be so: {error}."
-        ) from error
+        refusal = wrong(str(error), wire.ProjectEdit, values)
+        message = f"The project {wording.given(project.name)} cannot be so: {refusal.message}"
+        raise Refusal(422, refusal.code, message, field=refusal.field, hint=refusal.hint) from None
 
 
 def _has_cycle(name: str, projects: Mapping[str, Project]) -> bool:

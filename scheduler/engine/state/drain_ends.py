@@ -11,6 +11,8 @@ from springtide.scheduler.model import Node, Reason
 from springtide.scheduler.store.tables import DrainRecord, GpuDrainRecord
 from springtide.scheduler.wording import labelled
 
+CLOSED = "without-gpus-drained"
+"""Code of the reason of jobs without GPUs whose machine is drained."""
 LACKS_ROOM = frozenset({"no-room", "share-used", "too-soon", "too-large", "gang-too-large"})
 """Codes of the reasons of jobs that more GPUs would let start."""
 
@@ -55,7 +57,10 @@ def _ends(node: Node, drain: DrainRecord | None, gpu_drains: Mapping[str, GpuDra
 
 def with_drain_ends(why: Reason, ends: Iterable[DrainEnd]) -> Reason:
     """Return why a job waits, with the ends of the drains that stand in its way, if there are any."""
-    found = _in_the_way(why, ends) if why.code in LACKS_ROOM else []
+    if why.code == CLOSED:
+        found = [end for end in ends if end.gpu is None]
+    else:
+        found = _in_the_way(why, ends) if why.code in LACKS_ROOM else []
     if not found:
         return why
     return replace(why, params={**why.params, **messages.drained_until([(end.name, end.until) for end in found])})

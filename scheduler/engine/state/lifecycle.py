@@ -105,6 +105,7 @@ def start(
         not_before=0.0,
         step=job.standing.saved_step,
         unsaved=None,
+        edited=None,
         lost_result="",
         reason=why,
         error="",

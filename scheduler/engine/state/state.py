@@ -17,13 +17,13 @@ from springtide.scheduler import model
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.blocks import Blocks
-from springtide.scheduler.engine.state.booked import in_time
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, owners
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.line_without_gpus import LineWithoutGpus
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes, drained_by
 from springtide.scheduler.engine.state.places import bare, identities, identities_of, is_unmatched
+from springtide.scheduler.engine.state.restraints import planned_projects
 from springtide.scheduler.gpu_types import DeclaredTypes, quota_of
 from springtide.scheduler.model import Environment, JobState, Phase
 from springtide.scheduler.store.keyed import Table
@@ -84,7 +84,7 @@ class State(Tables):
     ``types`` are the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
     ``records`` are those of keyed state by table; a transaction replaces the mapping of a changed table.
     ``clock`` is the anchor of the system clock that all times refer to. ``prices`` are those of a GPU-hour by GPU
-    type.
+    type, in the ``currency``.
     """
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
@@ -115,6 +115,7 @@ class State(Tables):
     last_entry: int = 0
     last_fact: int = 0
     prices: Mapping[str, float] = field(default_factory=dict)
+    currency: str = ""
     _borrowing: Borrowing | None = None
 
     @classmethod
@@ -123,10 +124,11 @@ class State(Tables):
         loaded: Loaded,
         declared: DeclaredTypes = DeclaredTypes(),  # noqa: B008 - frozen
         prices: Mapping[str, float] = MappingProxyType({}),
+        currency: str = "",
     ) -> State:
         """Return the state that the store holds; jobs name the GPU types that are ``declared`` now.
 
-        ``prices`` are those of a GPU-hour by GPU type.
+        ``prices`` are those of a GPU-hour by GPU type, in the ``currency``.
         """
         known = {environment: loaded.gpu_types.get(environment, ()) for environment in Environment}
         state = cls(
@@ -141,6 +143,7 @@ class State(Tables):
             last_entry=loaded.last_entry,
             last_fact=loaded.last_fact,
             prices={declared.of(gpu_type): price for gpu_type, price in prices.items()},
+            currency=currency,
             parameters={each.sweep: each.each_trial() for each in loaded.sweep_parameters},
         )
         for job in loaded.jobs:
@@ -232,8 +235,13 @@ class State(Tables):
         return {user.identity: user.name for user in self.hub_users.values()}
 
     def policy_projects(self) -> dict[str, model.Project]:
-        """Return the projects as the planner sees them, by name."""
+        """Return the projects as admins have set them, by name."""
         return {record.name: record.project for record in self.projects.values()}
+
+    def planned_projects(self) -> dict[str, model.Project]:
+        """Return the projects as the planner sees them, by name, with bookings and spent budgets."""
+        bookings = tuple(self.bookings.values())
+        return planned_projects(self.projects.values(), self.budgets, bookings, self.types.train)
 
     @property
     def drained(self) -> Drained:
@@ -284,7 +292,7 @@ class State(Tables):
         """Return all that a decision depends on."""
         jobs = tuple(job for record in self.jobs.values() if (job := policy_job(record)) is not None)
         settings = replace(settings, gpu_types=self.types.train)
-        projects = in_time(self.policy_projects(), tuple(self.bookings.values()), self.types.train)
+        projects = tuple(self.planned_projects().values())
         use = tuple(self.recent_use.values())
         return model.Snapshot(now, nodes.train(self.drained), projects, jobs, settings, use)
 

@@ -19,6 +19,7 @@ from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities
 from springtide.scheduler.engine.state.lifecycle import Effect, Transition
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes, drained_by
+from springtide.scheduler.engine.state.restraints import planned_projects
 from springtide.scheduler.engine.state.state import (
     State,
     SubmissionKey,
@@ -292,8 +293,20 @@ class Transaction(Tables):
     # ---------- keyed state
 
     def policy_projects(self) -> dict[str, Project]:
-        """Return every project as the planner sees it, by name, oldest first."""
+        """Return every project as admins have set it, by name, oldest first."""
         return {name: record.project for name, record in self.projects.items()}
+
+    def planned_projects(self) -> dict[str, Project]:
+        """Return every project as the planner sees it, oldest first, with bookings and spent budgets."""
+        bookings = tuple(self.bookings.values())
+        return planned_projects(self.projects.values(), self.budgets, bookings, self.types.train)
+
+    @property
+    def plans_otherwise(self) -> bool:
+        """Whether the planner sees other projects after this transaction than before."""
+        changed = bool(self.projects.changes or self.budgets.changes or self.bookings.changes)
+        other_types = self.new_types is not None and bool(self.budgets or self.bookings)
+        return (changed or other_types) and self.planned_projects() != self.state.planned_projects()
 
     def take_project_age(self) -> int:
         """Return an age for a new project. No age is returned twice."""
@@ -363,11 +376,22 @@ class Transaction(Tables):
         after: Mapping[str, object],
         *,
         project: str = "",
+        other_project: str = "",
     ) -> int:
-        """Append to the audit trail, and to that of a project if one is concerned; return the entry's id."""
+        """Append to the audit trail, and to those of the projects that are concerned; return the entry's id."""
         self._must_commit = True
         number = self.state.last_audit + len(self.audit) + 1
-        entry = AuditRecord(number, self.now, who, what, subject, dict(before), dict(after), project=project)
+        entry = AuditRecord(
+            number,
+            self.now,
+            who,
+            what,
+            subject,
+            dict(before),
+            dict(after),
+            project=project,
+            other_project=other_project,
+        )
         self.audit.append(entry)
         return number
 

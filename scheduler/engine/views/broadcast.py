@@ -93,7 +93,7 @@ class Broadcast:
         for job in transaction.deleted.values():
             whose = {"job": job.id, "user": job.spec.user, "project": job.spec.project}
             record("deleted", msgspec.json.encode(whose))
-        if transaction.projects.changes or transaction.people.changes:
+        if transaction.projects.changes or transaction.people.changes or transaction.budgets.changes:
             record("admin", b"{}")
         for notification in notifications:
             record(EVENT_KIND, msgspec.json.encode(notification))

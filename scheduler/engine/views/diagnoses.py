@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from springtide.scheduler import sentences, wire
 from springtide.scheduler.engine.state.journal import JournaledPlanner
+from springtide.scheduler.engine.state.restraints import limited
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.model import Amount, StartsIf
 from springtide.scheduler.sentences import Sentence
@@ -49,13 +52,20 @@ def _plain(amounts: Mapping[str, Amount]) -> dict[str, int | dict[str, int | Non
 
 
 def diagnosed(found: StartsIf, state: State) -> Diagnosed:
-    """Return the view of what lets a job start in the pool of ``state``."""
+    """Return the view of what lets a job start in the pool of ``state``.
+
+    No other limit lets a project run more that is over its budget.
+    """
     amounts = {name: (record.project.quota, record.project.limit) for name, record in state.projects.items()}
 
     def named(job_id: str) -> tuple[str, str]:
         job = state.jobs.get(job_id)
         return (job_id, "") if job is None else (job.spec.name or job_id, job.spec.project)
 
+    over = limited(state.budgets)
+    possible = tuple(each for each in found.alternatives if not over & each.limit.keys())
+    if len(possible) < len(found.alternatives):
+        found = structs.replace(found, alternatives=possible, impossible=False)
     alternatives = [
         wire.Alternative(
             remove_jobs=list(each.remove_jobs),

@@ -192,17 +192,19 @@ def _with_sentences(why: wire.Reason, said: Sequence[Sentence]) -> wire.Reason:
 
 
 def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
-    """Return why the job is as it is now, and since when a metric of it is not finite.
+    """Return why the job is as it is now, since when a metric of it is not finite, and who edited it.
 
     A job that holds GPUs: what it does with them. A paused one: why it was paused and what it waits for. An ended
     one: how it ended.
     """
-    why, lost = _state_reason(job, context), messages.not_finite(job.standing.not_finite)
-    if why is None or lost is None:
+    why, edit = _state_reason(job, context), job.standing.edited
+    edited = None if edit is None or job.state.final else messages.edited(edit, job.spec.project)
+    more = [each for each in (messages.not_finite(job.standing.not_finite), edited) if each is not None]
+    if why is None or not more:
         return why
     said = [Sentence(sentences.Role(each.role), each.text) for each in why.sentences]
-    longer = structs.replace(why, headline=sentences.longer_headline(why.headline, lost))
-    return _with_sentences(longer, [*said, *sentences.render(lost)])
+    longer = structs.replace(why, headline=sentences.longer_headline(why.headline, *more))
+    return _with_sentences(longer, [*said, *(each for reason in more for each in sentences.render(reason))])
 
 
 def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:

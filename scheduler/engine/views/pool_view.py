@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 
-from springtide.scheduler import wire
+from springtide.scheduler import sentences, wire
+from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.requests import project_admin, quotas, ranges
-from springtide.scheduler.engine.requests.grants import lineage
 from springtide.scheduler.engine.requests.validation import with_ancestors
 from springtide.scheduler.engine.requests.workspaces import gpus_held_by
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.blocks import words_of
 from springtide.scheduler.engine.state.known_types import KnownTypes
+from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views.unmatched import unmatched
@@ -349,7 +350,30 @@ def admin(
             for job in state.jobs.values()
             if (hold := job.standing.hold) is not None and not hold.project and job.rules.announced
         ],
+        budgets=budget_views(state),
+        currency=state.currency,
+        has_prices=any(state.prices.values()),
     )
+
+
+def budget_views(state: State) -> list[wire.BudgetView]:
+    """Return the budgets of projects, by name of the project."""
+    return [
+        wire.BudgetView(
+            project=each.project,
+            amount=each.amount,
+            unit=each.unit.value,
+            beyond=each.beyond.value,
+            by=each.by,
+            since=each.since,
+            month=each.month,
+            spent=each.spent,
+            over=each.is_over,
+            currency=state.currency,
+            text=sentences.text(messages.budget(each, state.currency)),
+        )
+        for _, each in sorted(state.budgets.items())
+    ]
 
 
 def choices(

@@ -14,11 +14,13 @@ from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.booked import with_booking
 from springtide.scheduler.engine.state.borrowing import Borrowing
-from springtide.scheduler.engine.state.drain_ends import drain_ends, with_drain_ends
+from springtide.scheduler.engine.state.drain_ends import DrainEnd, drain_ends, with_drain_ends
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.line_without_gpus import LineView, out_of_service
+from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.restraints import with_budget
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Diagnoses, diagnosed
@@ -106,7 +108,10 @@ class ReadModel:
 
         def waiting_reason(job_id: str) -> model.Reason | None:
             job = without_gpus(job_id)
-            return self.waiting_reason(job_id) if job is None else line.reason(job, self._clock())
+            if job is None:
+                return self.waiting_reason(job_id)
+            why = line.reason(job, self._clock())
+            return None if why is None else with_drain_ends(why, self._drain_ends())
 
         def place_in_line(job_id: str) -> int | None:
             job = without_gpus(job_id)
@@ -152,9 +157,20 @@ class ReadModel:
         why = _or_default(lambda: self.planner.reason(job_id, self._clock()), None)
         if why is None or why.code in {"running", "pausing"}:
             return None
-        ends = drain_ends(self.nodes.train(), self.state.drains, self.state.gpu_drains)
-        why = with_booking(with_drain_ends(why, ends), self.state.bookings.values())
+        why = with_drain_ends(self._with_budget(job_id, why), self._drain_ends())
+        why = with_booking(why, self.state.bookings.values())
         return self._node_requests.reason(job_id, why)
+
+    def _drain_ends(self) -> list[DrainEnd]:
+        return drain_ends(self.nodes.train(), self.state.drains, self.state.gpu_drains)
+
+    def _with_budget(self, job_id: str, why: model.Reason) -> model.Reason:
+        """Return why a job waits, with the budget that has a part in it."""
+        state, job = self.state, self.state.jobs.get(job_id)
+        if not state.budgets or job is None:
+            return why
+        parents = {name: record.project.parent for name, record in state.projects.items()}
+        return with_budget(why, lineage(job.spec.project, parents), state.budgets, state.currency)
 
     def _expected_starts(self, job_id: str) -> wire.Starts | None:
         """Return the forecast of a start; none for a job whose node has to come first."""

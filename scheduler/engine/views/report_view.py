@@ -80,10 +80,12 @@ def report(
     now: float,
     quota_of: Callable[[str], bool] = lambda _: True,
     simulated: bool = False,
+    currency: str = "",
 ) -> wire.Report:
     """Return the report from the day ``first`` to the day ``last``, both included, up to ``now``.
 
-    ``quota_of`` says whether the quota of a project is shown, ``simulated`` that GPUs are simulated now.
+    ``quota_of`` says whether the quota of a project is shown, ``simulated`` that GPUs are simulated now. Costs are
+    in the ``currency``.
     """
     labels = _Labels(by, bounds(by, first, last))
     rows = {labels.of(at, values): _Row(account) for (at, values), account in accounts.rows.items()}
@@ -103,6 +105,7 @@ def report(
         rows=[_shown(by, key, rows[key]) for key in sorted(rows)],
         total=_shown((), (), total, with_lent=any(row.has_quota for row in rows.values())),
         simulated=simulated,
+        currency=currency,
         notes=_notes(accounts, quotas if any(row.has_quota for row in rows.values()) else [], span[0]),
     )
 
@@ -200,7 +203,7 @@ def _notes(accounts: Accounts, quotas: Sequence[EndedFact], start: float) -> lis
     total, notes = accounts.total.sums, []
     held, measured = total.held, total.measured
     if held and not measured:
-        notes.append("The use of the GPUs was not measured.")
+        notes.append("No use of these GPU-hours is measured so far; an hour is added after its end.")
     elif held and measured < 0.99 * held:
         notes.append(
             f"Use was measured for {measured / held:.0%} of the GPU-hours held; an hour is added after its end."

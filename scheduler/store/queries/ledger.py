@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, literal, or_, select, true
 
+from springtide.scheduler.budgets import Spent
 from springtide.scheduler.store import codec, ledger_waits, ledger_writing, schema
 from springtide.scheduler.store.ledger import (
     DAY,
@@ -100,8 +101,7 @@ def accounts(
     What is not in the stored sums yet is added: recent entries, and what is held up to ``now``. With ``lots`` the
     answer has what each project held.
     """
-    if connection.dialect.name == "postgresql":  # SQLite reads as of one moment anyway
-        connection = connection.execution_options(isolation_level="REPEATABLE READ")
+    connection = _as_of_one_moment(connection)
     groups = {int(number): Group(*rest) for number, *rest in connection.execute(select(_groups))}
     recent = _recent(connection, now)
     fresh = [each for each in rolled_up(recent, (intervals.step,)) if intervals.has(each.at)]
@@ -118,6 +118,12 @@ def accounts(
         _lots(connection, intervals.steps(), fresh) if lots else {},
         [each for each in facts(connection, now) if each.end > start and each.start < end],
     )
+
+
+def _as_of_one_moment(connection: Connection) -> Connection:
+    if connection.dialect.name == "postgresql":  # SQLite reads so anyway
+        return connection.execution_options(isolation_level="REPEATABLE READ")
+    return connection
 
 
 class _Counted:
@@ -234,6 +240,30 @@ class _Counted:
 def _marks(sums: Sums) -> tuple[bool, bool]:
     """Return whether GPUs were held, and whether some had no price."""
     return sums.held > 0, sums.held - sums.priced > UNPRICED
+
+
+def spent(connection: Connection, start: float, now: float) -> dict[str, Spent]:
+    """Return what each project has spent since ``start``, which counts from its full hour, up to ``now``.
+
+    What is held now counts. Workspaces belong to no project.
+    """
+    connection = _as_of_one_moment(connection)
+    begin = int(start // HOUR) * HOUR
+    day = -(-begin // DAY) * DAY
+    end = max(day, int(now // DAY) * DAY + DAY)
+    parts = [Intervals(HOUR, (begin, day))] if begin < day else []
+    found: defaultdict[str, Spent] = defaultdict(Spent)
+    by, named = [_groups.c.project], _groups.c.project != ""
+    columns = [*by, func.sum(_sums.c.held), func.sum(_sums.c.cost)]
+    for interval in [*parts, Intervals(DAY, (day, end))]:
+        for _, project, held, cost in interval.read(connection, columns, by, named):
+            found[project] = found[project].plus(Spent(held / HOUR, cost))
+    for entry in _recent(connection, now):
+        seconds = min(entry.end, now) - max(entry.start, begin)
+        if entry.project and seconds > 0:
+            hours = seconds * entry.gpus / HOUR
+            found[entry.project] = found[entry.project].plus(Spent(hours, hours * (entry.price or 0.0)))
+    return dict(found)
 
 
 def _condition(groups: Iterable[Group], may: May) -> ColumnElement[bool]:

@@ -208,9 +208,9 @@ def _conditions(chosen: AuditQuery) -> Iterator[ColumnElement[bool]]:
         kinds = (chosen.what, f"{UNDO}{chosen.what}")
         yield or_(entry.what.in_(kinds), *(entry.what.startswith(f"{kind}.", autoescape=True) for kind in kinds))
     if chosen.project is not None:
-        yield entry.project == chosen.project
+        yield or_(entry.project == chosen.project, entry.other_project == chosen.project)
     if chosen.visible is not None:
-        yield entry.project.in_(chosen.visible)
+        yield or_(entry.project.in_(chosen.visible), entry.other_project.in_(chosen.visible))
     if chosen.start is not None:
         yield entry.at >= chosen.start
     if chosen.end is not None:

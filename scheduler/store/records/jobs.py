@@ -316,11 +316,25 @@ class Hold(NamedTuple):
     until: float | None = None
 
 
+class Edited(NamedTuple):
+    """An edit of a job by somebody else than its owner: who, which options, from which project, and why.
+
+    ``moved`` is empty if the job stayed in its project.
+    """
+
+    by: str
+    options: tuple[str, ...]
+    moved: str = ""
+    reason: str = ""
+    at: float = 0.0
+
+
 class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     """The changing part of a job.
 
     ``held`` says that a user has paused it, ``hold`` that an administrator lets it not start, ``stopping`` why it
     is being ended for good (``cancel`` or ``time-limit``), ``by`` which user asked to pause or to end it.
+    ``edited`` is what somebody else than its owner changed of it since its last start.
     ``failures`` is the number of attempts that used up a retry, ``fruitless`` that of the last attempts in a row
     that asked to be run again without progress, ``losses`` that of the last ones in a row that were lost,
     ``blocks`` that of the last ones in a row that could not be started, and ``block`` what kept the last of these,
@@ -345,6 +359,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
     held: bool = False
     hold: Hold | None = None
+    edited: Edited | None = None
     stopping: str | None = None
     by: str = ""
     reserved: Placement = ()

@@ -25,7 +25,8 @@ UNDO = "undo."
 class AuditRecord:
     """An entry of the audit trail: who changed what. ``undone`` says that the change was undone.
 
-    ``project`` is the one that it concerns, empty if it concerns the pool or a person.
+    ``project`` is the one that it concerns, empty if it concerns the pool or a person; ``other_project`` a second
+    one, which a job was moved from.
     """
 
     id: int
@@ -37,6 +38,7 @@ class AuditRecord:
     after: Mapping[str, Any]
     undone: bool = False
     project: str = ""
+    other_project: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import { h } from "../visuals/base/dom.js";
 import { button, projectMark } from "../visuals/base/glyphs.js";
 import { amount, clean } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
+import { budgetButton, drawBudget, drawBudgetForm } from "./budgets.js";
 import { editClasses } from "./fields.js";
 import { drawEndings, drawFreezing, drawFrozen, freezeButton } from "./freezes.js";
 import { drawLeads, drawMembers } from "./memberships.js";
@@ -90,6 +91,8 @@ function drawProjectRows(project, depth, projects, levels, editing) {
         refusal && refusalWords(refusal, `refusal-${name}`),
         drawFrozen(project),
         drawFreezing(project, editing),
+        drawBudget(project),
+        drawBudgetForm(project, editing),
         drawEndings(project, valueWords),
         drawLeads(project, editing),
         drawMembers(project, editing),
@@ -182,6 +185,7 @@ function drawRowActions(project, editing) {
       "div",
       { key: "still", class: "st-row-actions" },
       freezeButton(project, editing),
+      budgetButton(project, editing),
       site.admin && button(`delete-${name}`, "Delete…", () => editing.ask(key)),
     );
   }
@@ -269,7 +273,7 @@ export function valueWords(value) {
   if (typeof value === "object" && !Array.isArray(value))
     return (
       Object.entries(value)
-        .map(([type, gpus]) => `${clean(type)}: ${gpus === null ? "none" : amount(gpus)}`)
+        .map(([type, gpus]) => `${gpus === null ? "none" : amount(gpus)} ${clean(type)}`)
         .join(", ") || "none"
     );
   if (Array.isArray(value)) return value.map(clean).join(", ") || "nobody";

@@ -39,7 +39,7 @@ const HINTS = {
 /** The rows of a report with its total; columns in which nothing is known are left out. */
 export function drawRows(report) {
   const columns = Object.keys(COLUMNS).filter((name) => report.rows.some((row) => isKnown(row, name)));
-  const heads = [...report.by, ...columns.map((name) => COLUMNS[name])];
+  const heads = [...report.by, ...columns.map((name) => headOf(name, report))];
   const rows = report.rows.slice(0, MOST_ROWS);
   return [
     h(
@@ -48,7 +48,15 @@ export function drawRows(report) {
       h(
         "table",
         { class: "table st-table st-report-table", "data-testid": "report-table" },
-        h("thead", {}, h("tr", {}, tableHead(heads).children[0].children.map(hinted))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            tableHead(heads).children[0].children.map((head) => hinted(head, report)),
+          ),
+        ),
         h(
           "tbody",
           {},
@@ -70,9 +78,14 @@ function isKnown(row, name) {
   return name === "gpu_hours_measured" ? row[name] > 0 : row[name] !== null;
 }
 
-function hinted(head) {
+/** The head of a column; that of costs names their currency. */
+function headOf(name, { currency }) {
+  return name === "cost" && currency ? `${COLUMNS.cost}, ${clean(currency)}` : COLUMNS[name];
+}
+
+function hinted(head, report) {
   const { key } = head.props;
-  const classes = Object.values(COLUMNS).includes(key) ? "st-number" : null;
+  const classes = Object.keys(COLUMNS).some((name) => headOf(name, report) === key) ? "st-number" : null;
   return { ...head, props: { ...head.props, title: HINTS[key] ?? null, class: classes } };
 }
 
