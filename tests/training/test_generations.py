@@ -11,6 +11,7 @@ import pytest
 from payloads import payload_of
 
 from springtide.training import AGAIN
+from springtide.training.job import _LOOK_EVERY
 
 RUN = ("-m", "springtide.training.run", "function")
 LOOP = """
@@ -47,6 +48,14 @@ def f(rate):
         job.report(step=epoch + 1, of=6, loss=state[0])
     return state[0]
 """
+
+
+def asked_at(step: int) -> str:
+    """Return the loop that is asked to pause at a step, and looks for that when it may look again."""
+    asks = "open(os.environ['SPRINGTIDE_PAUSE_FILE'], 'w').close()"
+    ask = f"if step == {step}: {asks}; time.sleep({2 * _LOOK_EVERY})"
+    text = LOOP.replace("        if job.should_pause", f"        {ask}\n        if job.should_pause")
+    return text.replace("import os, signal", "import os, signal, time")
 
 
 def by_value(text: str) -> Any:
@@ -102,8 +111,7 @@ def test_a_pause_before_the_end_of_a_generation_is_one_as_ever(place) -> None:
 
 
 def test_a_pause_at_the_end_of_a_generation_is_its_end(place) -> None:
-    pause = "if step == 2: open(os.environ['SPRINGTIDE_PAUSE_FILE'], 'w').close()"
-    text = LOOP.replace("        if job.should_pause", f"        {pause}\n        if job.should_pause")
+    text = asked_at(2)
     code, _, err = run(place, text)
     assert code == 0, err
     assert "done" in milestones(place)
@@ -111,8 +119,7 @@ def test_a_pause_at_the_end_of_a_generation_is_its_end(place) -> None:
 
 
 def test_a_pause_at_the_last_step_of_all_loses_no_result(place) -> None:
-    pause = "if step == 6: open(os.environ['SPRINGTIDE_PAUSE_FILE'], 'w').close()"
-    text = LOOP.replace("        if job.should_pause", f"        {pause}\n        if job.should_pause")
+    text = asked_at(6)
     code, _, err = run(place, text, 3, nan=6)
     assert code == AGAIN, err
     place.pause_file.unlink()
