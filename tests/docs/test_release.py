@@ -74,7 +74,8 @@ def test_the_packaged_chart_names_the_published_images(built: Path, tmp_path: Pa
 
 
 def test_the_checksums_are_those_of_the_files(built: Path) -> None:
-    listed = dict(reversed(line.split("  ")) for line in (built / "SHA256SUMS").read_text().splitlines())
+    lines = [line.split("  ") for line in (built / "SHA256SUMS").read_text().splitlines()]
+    listed = {name: digest for digest, name in lines}
     assert set(listed) == {path.name for path in built.iterdir()} - {"SHA256SUMS", "PUBLISH.md"}
     for name, digest in listed.items():
         assert hashlib.sha256((built / name).read_bytes()).hexdigest() == digest
