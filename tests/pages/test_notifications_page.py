@@ -104,7 +104,7 @@ def test_jobs_that_fail_together_are_one_notification_with_their_number_over_all
     for job in jobs:
         service.until(job.id, lambda found: found.state == "failed")
     shown: dict[str, str] = {}
-    for _ in range(100):
+    for _ in range(600):
         shown = {tag: text for page in pages for tag, text in page.evaluate(ON_SCREEN)}
         if any(str(MANY) in text for text in shown.values()):
             break
