@@ -95,7 +95,6 @@ def shares(planner: Planner) -> dict[str, int]:
     return {name: each.fair_share for name, each in planner.standing().items()}
 
 
-
 @pytest.mark.parametrize("name", NEVER)
 def test_the_cause_is_named_with_the_bound(name):
     state = ClusterState(NODES, (project_of_type(each, "", ("",)) for each in PROJECTS), Settings())

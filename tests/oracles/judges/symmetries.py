@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from judges.command import Document, placements, simulate
-from judges.pool import pool_of, running_in
+from judges.pool import Pool, pool_of, running_in
 from judges.rest import of_each_type
 from judges.shares import fair_shares
 
@@ -165,12 +165,12 @@ def _shares_before(scenario: Document) -> Mapping[str, Mapping[str, int]]:
             pool, running = parts.get(kind, (None, {}))
             if pool and name in pool.jobs and (name in running or pool.could_run(pool.jobs[name])):
                 counted.setdefault(name, kind)
-    return {
-        kind: fair_shares(
-            replace(pool, jobs={name: job for name, job in pool.jobs.items() if counted.get(name) == kind}), running
-        )
-        for kind, (pool, running) in parts.items()
-    }
+    return {kind: fair_shares(_with_jobs(pool, counted, kind), running) for kind, (pool, running) in parts.items()}
+
+
+def _with_jobs(pool: Pool, counted: Mapping[str, str], kind: str) -> Pool:
+    """Return the pool with the jobs that count on this type alone."""
+    return replace(pool, jobs={name: job for name, job in pool.jobs.items() if counted.get(name) == kind})
 
 
 def _shares(shown: Document) -> Document:
