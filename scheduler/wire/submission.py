@@ -87,7 +87,8 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         Option(
             kind=Kind.WHOLE,
             label="Fewest workers",
-            help="Fewest workers that the job runs with; it grows to all of them when GPUs are free.",
+            help="Fewest workers that the job runs with; it grows to all of them when GPUs are free. For this it "
+            "restarts, so one that is not preemptible keeps the workers that it starts with.",
             default_text="all workers",
         ),
     ] = None

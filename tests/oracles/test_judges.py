@@ -16,6 +16,12 @@ TEAMS = pool(
 )
 LIMIT = pool([4], {"a": {"limit": 2}}, job("a1", "a", 2), job("a2", "a", 2, 1))
 FIRM = pool([4], {"a": 2}, job("a1", "a", 4, preemptible=False))
+GROWN = pool(
+    [3],
+    {"a": 3, "b": {"limit": 0}},
+    job("a1", "a", 1, workers=3, min_workers=1, preemptible=False),
+    on("b1", "b", 1, "n0"),
+)
 EQUAL = pool([2], {"a": 0, "b": 0}, *(job(f"{name}{at}", name, 1, at) for name in "ab" for at in range(2)))
 
 
@@ -42,6 +48,10 @@ FAULTS = {
     "limits: above the limit": (LIMIT, shown(LIMIT, {"a1": ["n0"], "a2": ["n0"]})),
     "limits: not preemptible beyond the quota": (FIRM, shown(FIRM, {"a1": ["n0"]})),
     "work conserving: free GPUs": (PAIR, shown(PAIR, {"b1": ["n1", "n1"]}, {"a": 2, "b": 2})),
+    "work conserving: a start with one worker where two GPUs are free": (
+        GROWN,
+        shown(GROWN, {"a1": ["n0"]}, {"a": 3, "b": 0}),
+    ),
     "guarantee: a sibling keeps what it borrowed": (TEAMS, shown(TEAMS, {"y1": ["n0"]}, {"d": 4, "x": 2, "y": 2})),
     "fair share: told wrongly": (EQUAL, shown(EQUAL, {"a0": ["n0"], "b0": ["n0"]}, {"a": 2, "b": 0})),
     "fair share: one project has all": (EQUAL, shown(EQUAL, {"a0": ["n0"], "a1": ["n0"]}, {"a": 1, "b": 1})),
@@ -60,8 +70,15 @@ def test_a_fault_is_seen_and_named(promise, fault):
         (EQUAL, shown(EQUAL, {"a0": ["n0"], "b0": ["n0"]}, {"a": 1, "b": 1})),
         (LIMIT, shown(LIMIT, {"a1": ["n0"]}, {"a": 2})),
         (FIRM, shown(FIRM, {}, {"a": 0})),
+        (GROWN, shown(GROWN, {"a1": ["n0", "n0"]}, {"a": 3, "b": 0})),
     ],
-    ids=["a gang beside its neighbour", "equal parts", "up to the limit", "never beyond the quota"],
+    ids=[
+        "a gang beside its neighbour",
+        "equal parts",
+        "up to the limit",
+        "never beyond the quota",
+        "not preemptible, and a GPU was given up after the start",
+    ],
 )
 def test_a_plan_without_a_fault_passes(scenario, plan):
     assert breaches(scenario, plan) == []

@@ -28,9 +28,40 @@ AT_REST = {
         {"a": {}, "b": {}, "c": {"priority": 50}},
         *(job(f"j{at}", project, 1, at, workers=3, min_workers=1) for at, project in enumerate("abc")),
     ),
+    "work conserving: a job that is not preemptible keeps the workers that it starts with": pool(
+        [4, 4],
+        {"p0": 8, "p2": {"limit": 0}, "p1": 0},
+        job("j1", "p0", 1, 54, workers=4, min_workers=1, preemptible=False),
+        job("j3", "p1", 2, 43, workers=2, placed=["n0", "n1"]),
+        job("j4", "p2", 1, 52, workers=2, placed=["n0", "n1"]),
+    ),
+    "fair share: a department is entitled to nothing for a team of weight 0": pool(
+        [2],
+        {
+            "d0": {},
+            "d0t0": {"parent": "d0", "weight": 0},
+            "d1": {},
+            "d2": {"priority": 200, "weight": 0},
+            "d2t1": {"parent": "d2", "weight": 0},
+        },
+        job("j2", "d1", 1, 36),
+        job("j3", "d2t1", 1, 2),
+        job("j4", "d0t0", 1, 52),
+    ),
 }
 
 OTHERWISE = {
+    "symmetry: while a job may get either type, the older project has the GPU that rounding leaves": {
+        **pool(
+            {"t4": [1], "a100": [2, 4]},
+            {"p2": {"quota": {"t4": 1}}, "p0": {}, "p3": {"quota": {"a100": 1}}},
+            job("j0", "p2", 1, 3),
+            job("j1", "p3", 4, 50),
+            job("j2", "p2", 1, 23),
+            job("j5", "p0", 3, 21),
+        ),
+        "gpu_types": ["a100", "t4"],
+    },
     "symmetry: the older request of two teams goes first, whichever is listed first": pool(
         [2],
         {"d0": 0, "d0t0": {"parent": "d0"}, "d0t1": {"parent": "d0"}, "d1": 2},

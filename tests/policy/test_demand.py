@@ -73,6 +73,28 @@ def never(name: str, **more: Any) -> Job:
     return Job(id="never", min_workers=fields.get("workers", 1), **fields)
 
 
+@pytest.mark.parametrize("quota", [0, 3])
+def test_a_parent_is_entitled_to_nothing_beyond_quotas_that_only_a_child_of_weight_0_wants(quota: int) -> None:
+    projects = (
+        Project("team", quota=quota, age=0),
+        Project("idle", "team", quota=quota, weight=0.0, age=1),
+        Project("busy", "team", age=2),
+        Project("b", age=3),
+    )
+    jobs = [Job(f"{project}{at}", project) for project in ("idle", "b") for at in range(16)]
+    planner = Planner(Snapshot(1.0, NODES, projects, tuple(jobs), Settings()))
+
+    assert shares(planner) == {"team": quota, "idle": quota, "busy": 0, "b": 16 - quota}
+
+    planner.apply(JobChanged(Job("busy", "busy", gpus=4)))
+
+    assert shares(planner) == {"team": quota + 4, "idle": quota, "busy": 4, "b": 12 - quota}
+
+
+def shares(planner: Planner) -> dict[str, int]:
+    return {name: each.fair_share for name, each in planner.standing().items()}
+
+
 @pytest.mark.parametrize("name", NEVER)
 def test_the_cause_is_named_with_the_bound(name):
     state = ClusterState(NODES, (project_of_type(each, "", ("",)) for each in PROJECTS), Settings())

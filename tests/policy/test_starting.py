@@ -64,6 +64,9 @@ class TestStarting:
         assert [worker.rank for worker in decided.decisions[0].placement] == [0, 1, 2]
         assert decided.decisions[0].placement[0].gpus == (0, 1)
 
+    def test_a_job_that_is_not_preemptible_keeps_the_workers_that_it_started_with(self):
+        assert not plan(running("e", "a", on("dgx", 0), workers=3, min_workers=1, preemptible=False)).decisions
+
     def test_growth_comes_after_waiting_jobs_of_the_project(self):
         elastic = running("e", "a", on("dgx", 0, 1, 2, 3), workers=2, min_workers=1)
 

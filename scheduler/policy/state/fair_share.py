@@ -52,7 +52,7 @@ def _priorities(siblings: Sequence[ProjectNode]) -> list[Wishes]:
     levels: dict[int, Wishes] = {}
     for one in siblings:
         if one.weight > 0:
-            levels.setdefault(-one.priority, {})[one] = min(one.request, one.limit)
+            levels.setdefault(-one.priority, {})[one] = min(one.wish, one.limit)
     return [levels[priority] for priority in sorted(levels)]
 
 

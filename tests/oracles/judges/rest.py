@@ -6,6 +6,7 @@ reservation explains why a job waits.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from judges.command import Document
@@ -24,7 +25,7 @@ def breaches(scenario: Document, shown: Document) -> list[str]:
     for part, part_shown in parts:
         pool, running = pool_of(part), running_in(part_shown)
         broken = [*_exclusive(pool, running), *_gangs(pool, running), *_limits(pool, running, part)]
-        found += broken or [*_work_conserving(pool, running), *_guarantee(pool, running)]
+        found += broken or [*_work_conserving(pool, running, part), *_guarantee(pool, running)]
     if not found and len(parts) == 1 and scenario.get("surplus", "fair") == "fair":
         found += _shares(*parts[0])
     return found
@@ -81,7 +82,7 @@ def _gangs(pool: Pool, running: Held) -> Iterator[str]:
 
 def _limits(pool: Pool, running: Held, scenario: Document) -> Iterator[str]:
     """Jobs that ran already may exceed a limit or a quota; started ones may not."""
-    before = {job["name"]: tuple(filter(None, job["placed"])) for job in scenario["jobs"] if job.get("placed")}
+    before = _running_before(scenario)
     for sums, amounts, what in (
         (pool.held, {each.name: each.limit for each in pool.projects.values()}, "limit"),
         (pool.held_firmly, {each.name: each.quota for each in pool.projects.values()}, "quota of firm jobs"),
@@ -92,6 +93,11 @@ def _limits(pool: Pool, running: Held, scenario: Document) -> Iterator[str]:
                 yield f"limits: {name} holds {now[name]} GPUs, above its {what} of {amount}"
 
 
+def _running_before(scenario: Document) -> dict[str, tuple[str, ...]]:
+    """Return the nodes of the workers of each job that ran already."""
+    return {job["name"]: tuple(filter(None, job["placed"])) for job in scenario["jobs"] if job.get("placed")}
+
+
 # ---------- what waits
 
 
@@ -99,16 +105,33 @@ def _waiting(pool: Pool, running: Held) -> list[Job]:
     return [job for job in pool.jobs.values() if job.name not in running]
 
 
-def _work_conserving(pool: Pool, running: Held) -> Iterator[str]:
+def _work_conserving(pool: Pool, running: Held, scenario: Document) -> Iterator[str]:
+    """A job waits, or has too few workers, though more fit on free GPUs.
+
+    To grow is to restart, so a job that is not preemptible keeps the workers that it started with, whatever others
+    give up later.
+    """
     free = pool.free(running)
+    before = _running_before(scenario)
+    given_up = Counter(_gpus_by_node(pool, before))
+    given_up.subtract(_gpus_by_node(pool, {name: running.get(name, ()) for name in before}))
+    free_at_start = {node: left - max(0, given_up[node]) for node, left in free.items()}
     for job in _waiting(pool, running):
         if pool.fits(job, free) and pool.permitted(job, running):
             yield f"work conserving: {job.name} waits though it fits on free GPUs"
     for name, nodes in running.items():
         job = pool.jobs[name]
-        room = any(left >= job.gpus for left in free.values())
+        if not job.preemptible and name in before:
+            continue
+        room = any(left >= job.gpus for left in (free if job.preemptible else free_at_start).values())
         if len(nodes) < job.workers and room and pool.permitted(job, running, job.gpus):
             yield f"work conserving: {name} runs with {len(nodes)} of {job.workers} workers, and one more fits"
+
+
+def _gpus_by_node(pool: Pool, running: Held) -> dict[str, int]:
+    """Return the GPUs of each node on which these jobs run."""
+    left = pool.free(running)
+    return {node: pool.gpus.get(node, 0) - free for node, free in left.items()}
 
 
 def _guarantee(pool: Pool, running: Held) -> Iterator[str]:

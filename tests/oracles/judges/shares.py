@@ -29,14 +29,33 @@ def requests(pool: Pool, running: Held) -> dict[str, int]:
     return asked
 
 
+def wishes(pool: Pool, asked: Mapping[str, int]) -> dict[str, float]:
+    """Return what each project asks for, without what those below it ask for by no right.
+
+    Weight 0 gives a right to nothing beyond the quota.
+    """
+    wished: dict[str, float] = {}
+
+    def wish(project: Project) -> float:
+        below = pool.children(project.name)
+        own = asked[project.name] - sum(asked[child.name] for child in below)
+        wished[project.name] = own + sum(map(wish, below))
+        return wished[project.name] if project.weight else min(wished[project.name], project.quota)
+
+    for root in pool.children(None):
+        wish(root)
+    return wished
+
+
 def fair_shares(pool: Pool, running: Held) -> dict[str, int]:
     """Return the fair share of each project, top-down over the tree."""
     asked = requests(pool, running)
+    wished = wishes(pool, asked)
     shares: dict[str, int] = {}
 
     def divide_below(parent: str | None, gpus: int) -> None:
         children = pool.children(parent)
-        shares.update(_divided(gpus, children, asked))
+        shares.update(_divided(gpus, children, asked, wished))
         for child in children:
             divide_below(child.name, shares[child.name])
 
@@ -50,9 +69,11 @@ def entitlements(pool: Pool, running: Held) -> dict[str, float]:
     return {each.name: min(each.limit, max(each.quota, shares[each.name])) for each in pool.projects.values()}
 
 
-def _divided(gpus: int, projects: Sequence[Project], asked: Mapping[str, int]) -> dict[str, int]:
-    most = {each.name: int(min(asked[each.name], each.limit)) for each in projects}
-    shares = {each.name: int(min(each.quota, most[each.name])) for each in projects}
+def _divided(
+    gpus: int, projects: Sequence[Project], asked: Mapping[str, int], wished: Mapping[str, float]
+) -> dict[str, int]:
+    most = {each.name: int(min(wished[each.name], each.limit)) for each in projects}
+    shares = {each.name: int(min(each.quota, asked[each.name], each.limit)) for each in projects}
     left = gpus - sum(shares.values())
     for priority in sorted({each.priority for each in projects}, reverse=True):
         level = [each for each in projects if each.priority == priority and each.weight > 0]

@@ -7,9 +7,13 @@ reversed, so that each tie between two is decided the other way round if they do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from judges.command import Document, placements, simulate
+from judges.pool import Pool, pool_of, running_in
+from judges.rest import of_each_type
+from judges.shares import fair_shares
 
 Outcome = dict[str, Counter[str]]
 Change = Callable[[Document], tuple[Document, Mapping[str, str]]]
@@ -92,14 +96,14 @@ def differences(scenario: Document) -> list[str]:
     first, *others = placements([scenario, *(each for each, _ in changed.values())])
     before, found = _outcome(scenario, first, {}), []
     for (name, (after, former)), shown in zip(changed.items(), others, strict=True):
-        if name == "projects in reverse" and _shares(shown) != _shares(first):
+        if name == "projects in reverse" and (
+            _shares(shown) != _shares(first) or _shares_before(after) != _shares_before(scenario)
+        ):
             continue  # the older project gets the GPU that rounding leaves, and older ones are listed first
         outcome = _outcome(after, shown, former)
         outcome.pop("impossible", None)
         if outcome != before:
             was = {job: dict(before[job]) for job in before if before[job] != outcome[job]}
-            if name == "projects in reverse" and _decided_by_age(scenario, was):
-                continue
             now = {job: dict(outcome[job]) for job in was}
             found.append(f"symmetry: {name}: {was} became {now}")
     return found
@@ -143,31 +147,30 @@ def _times(scenario: Document, options: Sequence[str]) -> dict[str, tuple[float 
     }
 
 
-def _decided_by_age(scenario: Document, jobs: Iterable[str]) -> bool:
-    """Return whether these jobs are of projects that only their age tells apart, on a pool with several types.
+def _shares_before(scenario: Document) -> Mapping[str, Mapping[str, int]]:
+    """Return the fair shares of each type before anything starts, by the order in which projects are listed.
 
-    Shares at rest do not show it there: as long as a job may get either type it counts on one of them, and the
-    older project has the GPU that rounding leaves on the other until then.
+    They decide on a pool with several types, and shares at rest do not show them: as long as a job may get several
+    types it counts on the first one on which it could run.
     """
-    if "gpu_types" not in scenario:
-        return False
-    projects = {each["name"]: each for each in scenario["projects"]}
-    own = {projects[job["project"]]["name"] for job in scenario["jobs"] if job["name"] in jobs}
-    rules = [_rules(projects, name) for name in own]
-    return len(own) > 1 and all(each == rules[0] for each in rules)
+    placed = {job["name"]: {"nodes": [node for node in job.get("placed", ()) if node]} for job in scenario["jobs"]}
+    parts = {
+        part["nodes"][0].get("gpu_type", ""): (pool_of(part), running_in(shown))
+        for part, shown in of_each_type(scenario, {"jobs": placed})
+    }
+    counted: dict[str, str] = {}
+    for job in scenario["jobs"]:
+        name = job["name"]
+        for kind in job.get("gpu_types") or scenario.get("gpu_types", parts):
+            pool, running = parts.get(kind, (None, {}))
+            if pool and name in pool.jobs and (name in running or pool.could_run(pool.jobs[name])):
+                counted.setdefault(name, kind)
+    return {kind: fair_shares(_with_jobs(pool, counted, kind), running) for kind, (pool, running) in parts.items()}
 
 
-def _rules(projects: Mapping[str, Document], name: str) -> list[Document]:
-    """Return what an admin set for a project and those above it, without their names."""
-    project = projects[name]
-    above = _rules(projects, project["parent"]) if "parent" in project else []
-    own = {key: _amounts(value) for key, value in project.items() if key not in ("name", "parent")}
-    return [*above, {key: value for key, value in own.items() if value}]
-
-
-def _amounts(value: object) -> object:
-    """Return the amounts of the types that have any."""
-    return {key: each for key, each in value.items() if each} if isinstance(value, dict) else value
+def _with_jobs(pool: Pool, counted: Mapping[str, str], kind: str) -> Pool:
+    """Return the pool with the jobs that count on this type alone."""
+    return replace(pool, jobs={name: job for name, job in pool.jobs.items() if counted.get(name) == kind})
 
 
 def _shares(shown: Document) -> Document:
