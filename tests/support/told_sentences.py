@@ -237,7 +237,7 @@ RULES: list[tuple[str, Rule]] = [
     (r"It could start (?:if the jobs .+ ended|with(?:out)? .+)\.", _is("waits", True)),
     (r"The pool as it is can never run it\.", _is("waits", True)),
     (r"With this (?:limit|quota) it can never start\.", _is("waits", True)),
-    ((r"(?:Next|Number (?P<place>\d+)) in line of “(?P<of>[^”]+)”(?: for (?P<type>\w+) GPUs)?"
+    ((r"(?:Next|Number (?P<place>\d+)) in line(?: of “(?P<of>[^”]+)”)?(?: for (?P<type>\w+) GPUs)?"
      r"(?:, after (?P<before>\d+) jobs? of “(?P<project>[^”]+)”)?\."), _place),
     (r"Jobs like it ran for about [\w ]+; equal jobs with less GPU time go first\.",
      _is("waits", True)),
