@@ -76,7 +76,7 @@ class Hub:
         page = browser.get(f"{SERVICE}/")
         form = {"username": user, "password": self.process.password, "_xsrf": _form_xsrf(page.text)}
         page = browser.post(str(page.url), data=form)
-        assert page.url.path == f"{SERVICE}/", page.url
+        assert page.url.path in {f"{SERVICE}/", f"{SERVICE}/home"}, page.url
         assert page.status_code == 200
         for name in OPENED:
             del browser.headers[name]

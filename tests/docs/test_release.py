@@ -18,6 +18,7 @@ from cluster_tools import tools
 ROOT = Path(__file__).parents[2]
 RELEASE = ROOT / "helm/release.py"
 REGISTRY = "registry.example.com/springtide"
+LOOKED_AT = ("--kube-version", "1.34.0", "--set", "newSecretsWithoutCluster=true")
 pytestmark = pytest.mark.cluster  # Helm is among the programs of the tests' cluster
 FILES = ("pyproject.toml", "helm/release.py", "helm/springtide/Chart.yaml", "widgets/lab_extension/package.json")
 
@@ -68,7 +69,7 @@ def test_the_packaged_chart_names_the_published_images(built: Path, tmp_path: Pa
     values = yaml.safe_load((tmp_path / "springtide/values.yaml").read_text())
     assert values["images"]["service"]["repository"] == f"{REGISTRY}/service"
     assert values["images"]["notebook"]["repository"] == f"{REGISTRY}/notebook"
-    shown = Helm(tmp_path / "home").run("template", "springtide", str(chart), "--kube-version", "1.34.0")
+    shown = Helm(tmp_path / "home").run("template", "springtide", str(chart), *LOOKED_AT)
     version = yaml.safe_load((tmp_path / "springtide/Chart.yaml").read_text())["appVersion"]
     assert f"{REGISTRY}/service:{version}" in shown
 
