@@ -13,7 +13,9 @@ from playwright.sync_api import Browser, Page, Response, Route, expect
 Visit = Callable[..., Page]
 
 MANY = 50
-ON_SCREEN = "[...document.querySelectorAll('told-text')].map((shown) => [shown.dataset.tag, shown.textContent])"
+ON_SCREEN = """[...document.querySelectorAll('told-text')].map(
+    (shown) => [Number(shown.dataset.at), shown.dataset.tag, shown.textContent])"""
+"""Each notification with its time: the last one with a tag, of whatever page, is the one that people see."""
 SECRET = "https://hooks.slack.com/services/T0/B0/very-secret"
 KEEP_WHAT_IS_SHOWN = """
     const Real = Notification;
@@ -23,6 +25,7 @@ KEEP_WHAT_IS_SHOWN = """
             const shown = document.createElement("told-text");
             shown.textContent = `${title} ${options.body}`;
             shown.dataset.tag = options.tag;
+            shown.dataset.at = Date.now();
             document.documentElement.append(shown);
             this.shown = shown;
         }
@@ -105,7 +108,7 @@ def test_jobs_that_fail_together_are_one_notification_with_their_number_over_all
         service.until(job.id, lambda found: found.state == "failed")
     shown: dict[str, str] = {}
     for _ in range(600):
-        shown = {tag: text for page in pages for tag, text in page.evaluate(ON_SCREEN)}
+        shown = {tag: text for _, tag, text in sorted(each for page in pages for each in page.evaluate(ON_SCREEN))}
         if any(str(MANY) in text for text in shown.values()):
             break
         notified.wait_for_timeout(100)

@@ -138,7 +138,7 @@ def test_sums_below_ten_keep_two_significant_digits(visit: Visit) -> None:
     expect(page.get_by_test_id("report-numbers")).to_contain_text("0.92")
     expect(page.get_by_test_id("report-numbers")).to_contain_text("0.3")
     bars = page.get_by_test_id("report-bars")
-    expect(bars).to_contain_text("0.4 held · 0.1 borrowed · quota 0.3 · 0.02 lent")
+    expect(bars).to_contain_text("0.4 held · 0.1 borrowed · 0.02 lent · quota 0.3")
     expect(page.get_by_test_id("report-row").locator("[data-label='lent h']")).to_have_text("0.02")
     parts = "(bar) => ['.st-solid', '.st-hatched'].map((part) => bar.querySelector(part).style.width)"
     own, borrowed = (float(width.rstrip("%")) for width in bars.get_by_role("img").evaluate(parts))

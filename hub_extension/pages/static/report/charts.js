@@ -66,13 +66,14 @@ function mean(hours, point) {
   return Number((hours / point.hours).toPrecision(3));
 }
 
-/** A bar for each of the projects that held most, in GPU-hours, with the quota as a line and the lent hours in words. */
+/** A bar for each of the projects that held most, in GPU-hours, with the quota as a line and the lent hours dotted. */
 export function drawBars(projects) {
   const holding = projects.filter(({ held }) => held > 0).slice(0, MOST_BARS);
   const shown = holding.map((project) => ({
     ...project,
     held: rounded(project.held),
     borrowed: rounded(project.borrowed),
+    lent: rounded(project.lent),
     quota: project.quota === undefined ? undefined : rounded(project.quota),
   }));
   const scale = barScale(holding, 0);
@@ -82,12 +83,7 @@ export function drawBars(projects) {
     shown.map((project) => [
       h("div", { key: `name ${project.name}`, class: "st-report-name" }, clean(project.name)),
       projectBar(project, scale, `bar ${project.name}`, false),
-      h(
-        "div",
-        { key: `words ${project.name}`, class: "st-muted st-report-words" },
-        standingWords(project),
-        rounded(project.lent) > 0 && ` · ${amount(rounded(project.lent))} lent`,
-      ),
+      h("div", { key: `words ${project.name}`, class: "st-muted st-report-words" }, standingWords(project)),
     ]),
   );
 }
