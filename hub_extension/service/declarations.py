@@ -76,7 +76,7 @@ def _converted(setting: str, name: str, value: Mapping[str, Any], kind: type[T])
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         refusal = wrong(str(error), kind, value)
-        raise _invalid(setting, name, f"{refusal.message} {refusal.hint}".strip().removesuffix(".")) from None
+        raise _invalid(setting, name, f"{refusal.message} {refusal.hint}".strip()) from None
 
 
 def _refuse_first(setting: str, name: str, problems: Sequence[str]) -> None:
@@ -129,4 +129,5 @@ def _problems_of_secret(declaration: SecretDeclaration) -> Iterator[str]:
 
 
 def _invalid(setting: str, name: str, problem: str) -> SettingError:
-    return SettingError(f"Springtide.{setting}: {given(name)}: {problem}.")
+    end = "" if problem.endswith((".", "?")) else "."
+    return SettingError(f"Springtide.{setting}: {given(name)}: {problem}{end}")

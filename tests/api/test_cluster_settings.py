@@ -170,7 +170,10 @@ def test_one_machine_has_no_cluster_and_no_images() -> None:
         ({"datasets": {"a": {"claim": "c"}}}, "“a”: claim and sub_path are for jobs on a cluster"),
         ({"datasets": {"a": {"path": "data"}}}, "“a”: path is “data”; expected a directory of this machine"),
         ({"datasets": {"a/b": {"path": "/data"}}}, "“a/b”: expected a name of at most 63 letters"),
-        ({"datasets": {"a": {"path": "/data", "project": ["x"]}}}, "contains unknown field `project`"),
+        (
+            {"datasets": {"a": {"path": "/data", "project": ["x"]}}},
+            "There is no field “project”. Did you mean projects?",
+        ),
         ({"datasets": {"a": {"path": "/data", "projects": [""]}}}, "projects has an empty name"),
         ({**ON_CLUSTER, "datasets": {"a": {"path": "/data"}}}, "“a”: path is for jobs on one machine"),
         (

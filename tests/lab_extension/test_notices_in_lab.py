@@ -16,6 +16,7 @@ from pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, Submission
+from springtide.widgets.server_extension.notices import CALM_S
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
@@ -150,6 +151,7 @@ def test_a_burst_of_ends_is_one_notice_that_counts_them_and_leads_to_the_table(
 def test_only_chosen_events_are_notices_and_a_page_out_of_sight_keeps_them(
     lab: Lab, context: BrowserContext, submit: Submit, choose: Choose
 ) -> None:
+    time.sleep(CALM_S)  # after which events are none of a burst of an earlier test
     choose("succeeded-soon", "ended")  # the second if the machine is slow
     tab = opened(lab, context, "chosen.ipynb")
     tab.evaluate(HIDDEN, True)

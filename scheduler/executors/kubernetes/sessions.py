@@ -63,11 +63,19 @@ async def _why(api: Api, namespace: str, pod: str, error: ApiError) -> str:
             "The service may not run programs in the pods of jobs: its role lacks create and get of pods/exec. An "
             "admin of the cluster can add them."
         )
-    with suppress(ApiError):
-        found = await api.get(PODS, namespace, pod) if error.status != NOT_FOUND else {}
-        if found.get("status", {}).get("phase") != "Running":
-            return f"The pod {pod} does not run."
+    if not await _may_run(api, namespace, pod, error):
+        return f"The pod {pod} does not run."
     return f"The cluster runs no program in the pod {pod}: {error.message}"
+
+
+async def _may_run(api: Api, namespace: str, pod: str, error: ApiError) -> bool:
+    """Return whether a pod may still run after an error about it; it may be gone only now."""
+    try:
+        found = await api.get(PODS, namespace, pod) if error.status != NOT_FOUND else {}
+    except ApiError as later:
+        return later.status != NOT_FOUND
+    is_ending = "deletionTimestamp" in found.get("metadata", {})
+    return found.get("status", {}).get("phase") == "Running" and not is_ending
 
 
 class PodSession(Session):
