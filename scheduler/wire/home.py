@@ -159,7 +159,7 @@ class CalendarEntry(Answer, frozen=True, kw_only=True):
     """What begins or ends at a time; ``page`` is where it is changed."""
 
     at: float
-    kind: Literal["drain", "freeze", "change"]
+    kind: Literal["drain", "freeze", "change", "booking"]
     ends: bool
     said: str
     page: str

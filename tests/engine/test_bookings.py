@@ -367,3 +367,44 @@ async def test_a_booking_is_of_its_gpu_type_also_when_another_joins_the_pool(poo
             assert found == {"v100": raised, "a100": 0}
     finally:
         await other.stop()
+
+
+async def test_the_calendar_has_the_begins_and_ends_of_bookings_and_each_time_of_those_that_come_again(two):
+    now = two.clock.now
+    await booked(two, "one", "two", start=2, hours=1)
+    await booked(two, project="susan", gpus=2, start=4, hours=24 * 30)
+    await two.engine.book(
+        wire.BookingRequest(nodes=("one",), every=wire.Weekly(days="daily", opens="12:00", closes="13:00")), "admin"
+    )
+    entries = (await two.engine.home.home()).calendar
+    said = [(each.at - now, each.said, each.ends) for each in entries]
+    assert (2 * HOUR, "The maintenance of one and two begins.", False) in said
+    assert (3 * HOUR, "The maintenance of one and two ends.", True) in said
+    assert (4 * HOUR, "The booking of 2 GPUs for “susan” begins.", False) in said
+    assert "The booking of 2 GPUs for “susan” ends." not in [words for _, words, _ in said], "it ends after a week"
+    assert [words for _, words, _ in said].count("The maintenance of one begins.") in {6, 7}
+    assert {(each.kind, each.page) for each in entries} == {("booking", "pool")}
+
+
+async def test_the_calendar_names_the_end_of_a_maintenance_once(two):
+    await booked(two, "one", start=0, hours=1)
+    assert not node(two, "one").available
+    assert [each.said for each in (await two.engine.home.home()).calendar] == ["The maintenance of one ends."]
+
+
+async def test_undo_is_offered_while_there_is_a_booking_and_says_that_it_is_over(two):
+    async def made() -> wire.AuditEntry:
+        return (await two.engine.audit(None, 20, AuditQuery(what="booking.make"))).items[0]
+
+    number = (await booked(two, "one")).booking.number
+    assert (await made()).undo
+    await two.engine.cancel_booking(number, "admin")
+    assert not (await made()).undo
+    with pytest.raises(Refusal, match=f"Booking {number} has ended or was cancelled") as refused:
+        await two.engine.undo(number, "admin", members={})
+    assert refused.value.status == 409
+    number = (await booked(two, "one")).booking.number
+    assert (await two.engine.undo(number, "admin", members={})).what == "undo.booking.make"
+    await booked(two, "one", start=0, hours=1)
+    await two.later(HOUR + 60)
+    assert not (await made()).undo, "it has ended"

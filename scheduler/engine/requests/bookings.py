@@ -57,9 +57,11 @@ def cancel(transaction: Transaction, number: int, by: str) -> None:
 
 
 def undo_make(transaction: Transaction, number: int, by: str) -> None:
-    """Take a booking back that an entry of the audit trail has made."""
-    if number in transaction.bookings:
-        cancel(transaction, number, by)
+    """Take a booking back that an entry of the audit trail has made. Raises `Refusal` (409) if it is over."""
+    if number not in transaction.bookings:
+        message = f"Booking {number} has ended or was cancelled: nothing of it is left to take back."
+        raise Refusal(409, "changed", message)
+    cancel(transaction, number, by)
 
 
 def follow(transaction: Transaction) -> None:
