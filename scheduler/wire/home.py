@@ -177,5 +177,7 @@ class Home(Answer, frozen=True, kw_only=True):
     numbers: dict[str, PoolNumbers]
     projects: list[ProjectHome]
     calendar: list[CalendarEntry]
+    currency: str = ""
+    """The currency of costs; empty if none is set."""
     idle_since: str = ""
     """The first day on which idle GPUs were counted while jobs waited; empty if none is known."""

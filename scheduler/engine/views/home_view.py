@@ -77,6 +77,7 @@ def home(present: Present, past: Past, now: float) -> wire.Home:
         numbers=numbers,
         projects=projects(state, past.by_project, now),
         calendar=calendar(state, nodes, now),
+        currency=state.currency,
         idle_since=min((_name(day) for day, _ in state.idle_while_waiting), default=""),
     )
 
