@@ -373,9 +373,8 @@ async def test_the_calendar_has_the_begins_and_ends_of_bookings_and_each_time_of
     now = two.clock.now
     await booked(two, "one", "two", start=2, hours=1)
     await booked(two, project="susan", gpus=2, start=4, hours=24 * 30)
-    await two.engine.book(
-        wire.BookingRequest(nodes=("one",), every=wire.Weekly(days="daily", opens="12:00", closes="13:00")), "admin"
-    )
+    noons = wire.Weekly(days="daily", opens="12:00", closes="13:00")
+    await two.engine.book(wire.BookingRequest(nodes=("one",), every=noons), "admin")
     entries = (await two.engine.home.home()).calendar
     said = [(each.at - now, each.said, each.ends) for each in entries]
     assert (2 * HOUR, "The maintenance of one and two begins.", False) in said
@@ -447,7 +446,7 @@ async def test_a_start_that_is_the_end_is_no_time(two):
 
 async def test_a_team_whose_department_is_full_is_advised_to_book_for_that_first(two):
     await two.engine.create_project("team", wire.ProjectEdit(parent="susan", quota=2), "admin", members={})
-    with pytest.raises(Refusal, match="From .* the quota of “susan” is 2") as refused:
+    with pytest.raises(Refusal, match=r"From .* the quota of “susan” is 2") as refused:
         await booked(two, project="team", gpus=1, lends={"joe": 1})
     assert refused.value.hint.startswith("Book the GPUs for “susan” first")
     await booked(two, project="susan", gpus=1, lends={"joe": 1})

@@ -16,7 +16,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import quota_of, total
 from springtide.scheduler.model import Amount, Environment, Node, Project, Span
 from springtide.scheduler.refusal import Refusal, invalid_field
-from springtide.scheduler.repeats import NoRepeat, Repeat, in_words, next_span, repeat
+from springtide.scheduler.repeats import NoRepeatError, Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, EndingKind
 from springtide.scheduler.wording import given, is_printable, quoted
@@ -186,13 +186,11 @@ def _check_quotas(transaction: Transaction, booking: BookingRecord) -> None:
 
 
 def _hint_of_sums(transaction: Transaction, booking: BookingRecord) -> str:
-    """Return what helps if quotas would exceed what holds them: the pool, or the project that the project is in."""
+    """Return what helps if quotas would exceed the GPUs of the pool, or the quota of the project above."""
     parent = transaction.projects[booking.project].project.parent
     if parent is not None and transaction.projects[parent].project.quota is not None:
-        return (
-            f"Book the GPUs for {quoted(parent)} first, name a project inside it whose quota lends enough, or book "
-            "fewer."
-        )
+        lend = "name a project inside it whose quota lends enough"
+        return f"Book the GPUs for {quoted(parent)} first, {lend}, or book fewer."
     if booking.lends:
         return "Let them lend more, name others too, book fewer, or at another time."
     return "Name whose quota lends GPUs meanwhile, book fewer, or at another time."
@@ -265,7 +263,7 @@ def _checked(transaction: Transaction, request: wire.BookingRequest, by: str) ->
 def _repeat(every: wire.Weekly) -> Repeat:
     try:
         return repeat(every.days, every.opens, every.closes, every.zone)
-    except NoRepeat as error:
+    except NoRepeatError as error:
         raise invalid_field(f"every.{error.part}", f"{error}.") from None
 
 

@@ -37,7 +37,11 @@ function drawEntry({ at, said, page }) {
   return h(
     "li",
     { key: `${at} ${said}` },
-    h("time", { key: "at", class: "st-muted", title: exact(at), datetime: new Date(1000 * at).toISOString() }, clock(at, at)),
+    h(
+      "time",
+      { key: "at", class: "st-muted", title: exact(at), datetime: new Date(1000 * at).toISOString() },
+      clock(at, at),
+    ),
     " ",
     h("a", { key: "said", href: `${site.prefix}${page}` }, clean(said)),
   );
