@@ -26,17 +26,28 @@ class Repeat(NamedTuple):
     zone: str
 
 
+class NoRepeatError(ValueError):
+    """Words that are no repeated time; ``part`` is the field of `Repeat` that is wrong."""
+
+    def __init__(self, part: str, message: str) -> None:
+        super().__init__(message)
+        self.part = part
+
+
 def repeat(days: str, opens: str, closes: str, zone: str) -> Repeat:
     """Return a repeated time from words: days such as ``sat,sun``, ``mon-fri`` or ``daily``, and times of day.
 
-    Raises `ValueError` for anything else, and for a time zone that this machine does not know.
+    Raises `NoRepeatError` for anything else, and for a time zone that this machine does not know.
     """
-    for at in (opens, closes):
-        _clock(at)
+    for part, at in (("opens", opens), ("closes", closes)):
+        try:
+            _clock(at)
+        except ValueError as error:
+            raise NoRepeatError(part, str(error)) from None
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{given(zone)} is no time zone such as Europe/Berlin") from None
+        raise NoRepeatError("zone", f"{given(zone)} is no time zone such as Europe/Berlin") from None
     return Repeat(tuple(sorted(set(_days(days)))), opens, closes, zone)
 
 
@@ -47,7 +58,7 @@ def _days(text: str) -> Iterator[int]:
         if part in {"daily", "day"}:
             yield from range(7)
         elif len(names) != 1 + bool(dash) or not all(name in DAYS for name in names):
-            raise ValueError(f"{given(text)} are no days such as sat,sun, mon-fri or daily")
+            raise NoRepeatError("days", f"{given(text)} are no days such as sat,sun, mon-fri or daily")
         else:
             start, end = DAYS.index(names[0]), DAYS.index(names[-1])
             yield from (day % 7 for day in range(start, end + 1 if end >= start else end + 8))

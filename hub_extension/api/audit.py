@@ -28,8 +28,8 @@ Time = Annotated[float, Meta(ge=0, le=1e11)]
 class AuditChoice(Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: which entries of the audit trail.
 
-    ``what`` is a kind, such as ``job.hold``, or what kinds begin with, such as ``job``. Entries are from ``start``
-    on and before ``end``, in seconds since the epoch.
+    ``what`` is a kind, such as ``job.hold``, or a part of kinds, such as ``job`` or ``hold``. Entries are from
+    ``start`` on and before ``end``, in seconds since the epoch.
     """
 
     who: Text | None = None

@@ -12,8 +12,8 @@ from springtide.hub_extension.commands.text import format_option, print_json, pr
 from springtide.hub_extension.commands.times import LastMoment, Moment, local
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import AuditEntry
-from springtide.scheduler.wire.audit_table import UNTIL, csv_of
-from springtide.scheduler.wording import amount
+from springtide.scheduler.wire.audit_table import csv_of, time_of
+from springtide.scheduler.wording import amount, listed
 
 SHOWN = 50
 """Number of entries in a table, unless another is asked for."""
@@ -22,7 +22,7 @@ SHOWN = 50
 @click.command()
 @click.option("--who", help="Only what this person did; springtide is the pool itself.")
 @click.option(
-    "--what", help="Only entries of this kind, such as job.hold, or of kinds that begin so, such as job."
+    "--what", help="Only entries of this kind, such as job.hold, or of kinds with such a part: job, or hold."
 )
 @click.option("--project", help="Only what concerns this project.")
 @click.option("--from", "start", type=Moment(), metavar="TIME", help="Only from then on, such as 2026-01-31.")
@@ -69,6 +69,9 @@ def changes(entry: AuditEntry) -> str:
 
 
 def _text(name: str, value: Any) -> str:
-    if name == UNTIL and isinstance(value, int | float):
-        return local(value)
+    at = time_of(name, value)
+    if at is not None:
+        return local(at)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return listed(value) or "none"
     return value if isinstance(value, str) else value_words(value)

@@ -10,14 +10,17 @@ from typing import Any
 import click
 
 from springtide.hub_extension.commands.interventions import Amount
-from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
 from springtide.hub_extension.commands.times import Moment, local
-from springtide.scheduler.client import Client
+from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import BookingView, Weekly, durations
 from springtide.scheduler.wire.moments import EXAMPLES
 from springtide.scheduler.wording import given, listed
 
 NONE = "No bookings. Make one: springtide book NODE --from 'friday 18:00' --for 2h"
+
+OPTIONS = {"every.days": "--every", "every.opens": "--from", "every.closes": "--until", "every.zone": "--zone"}
+"""The options of the parts of a time that comes again, by the field of the request."""
 
 
 class Lent(click.ParamType[tuple[str, Any]]):
@@ -74,10 +77,16 @@ def book(
         raise click.UsageError("--gpus and --lend go with --project.")
     when = _once(start, end, length) if every is None else _again(every, start, end, length, zone)
     with Client() as client:
-        if project:
-            made = client.book_gpus(project, gpus, **when, why=reason, lends=dict(lends))
-        else:
-            made = client.book_nodes(*nodes, **when, why=reason)
+        try:
+            if project:
+                made = client.book_gpus(project, gpus, **when, why=reason, lends=dict(lends))
+            else:
+                made = client.book_nodes(*nodes, **when, why=reason)
+        except PoolError as error:
+            option = OPTIONS.get(error.problem.field or "")
+            if option is None:
+                raise
+            raise click.BadParameter(printable(str(error)), param_hint=option) from None
     if as_json:
         print_json(made)
         return
@@ -91,14 +100,22 @@ def _once(start: str | None, end: str | None, length: str | None) -> dict[str, A
     """Return the start and the end of a booking. Raises `click.UsageError` for both ends, or none."""
     if (end is None) == (length is None):
         raise click.UsageError("Give either --until or --for.")
-    begins = None if start is None else Moment().convert(start, None, None)
+    begins = None if start is None else _moment(start, "--from")
     if end is not None:
-        return {"start": begins, "end": Moment().convert(end, None, None)}
+        return {"start": begins, "end": _moment(end, "--until")}
     try:
         seconds = durations.seconds(str(length))
     except ValueError as error:
         raise click.BadParameter(f"{error}.", param_hint="--for") from None
     return {"start": begins, "end": (time.time() if begins is None else begins) + seconds}
+
+
+def _moment(text: str, option: str) -> float:
+    """Return a time in seconds since the epoch. Raises `click.BadParameter`, which names the option."""
+    try:
+        return Moment().convert(text, None, None)
+    except click.BadParameter as error:
+        raise click.BadParameter(error.message, param_hint=option) from None
 
 
 def _again(every: str, start: str | None, end: str | None, length: str | None, zone: str | None) -> dict[str, Any]:

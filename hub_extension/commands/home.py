@@ -7,6 +7,7 @@ import time
 import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
+from springtide.hub_extension.commands.times import local
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Need
 from springtide.scheduler.wording import ago, count
@@ -43,8 +44,13 @@ def _print(found: list[Need], empty: str = "") -> None:
     now = time.time()
     for need in found:
         mark = "PROBLEM" if need.problem else "note   "
-        click.echo(f"{mark}  {one_line(need.said)} ({ago(need.since, now)})")
+        click.echo(f"{mark}  {one_line(need.said)} ({_when(need, now)})")
         click.echo(f"         → {one_line(need.remedy)}")
         click.echo(f"         {need.id}")
     if not found and empty:
         click.echo(empty)
+
+
+def _when(need: Need, now: float) -> str:
+    """Return until when an entry lasts, of one that does not end by itself how long it has been there."""
+    return ago(need.since, now) if need.until is None else f"until {local(need.until)}"

@@ -151,7 +151,8 @@ def _show(found: PastComparison) -> None:
     )
     click.echo(found.headline)
     click.echo("")
-    header = ("PROJECT", "WAIT 50 %", "WAIT 95 %", "FINISHED", "GPU h", "UTILISATION", "PAUSES", "LOST h", "COST")
+    cost = f"COST {found.currency}".strip()
+    header = ("PROJECT", "WAIT 50 %", "WAIT 95 %", "FINISHED", "GPU h", "UTILISATION", "PAUSES", "LOST h", cost)
     print_table(header, _rows(found), empty="No jobs.")
     for note in found.notes:
         say(note)

@@ -676,7 +676,7 @@ class Engine:
         return self._entry_view(await self._audit_record(audit_id))
 
     def _entry_view(self, record: AuditRecord) -> wire.AuditEntry:
-        return job_view.audit(record, undo=project_admin.may_undo(record))
+        return job_view.audit(record, undo=project_admin.may_undo(record, self._state.bookings))
 
     async def _audit_record(self, audit_id: int) -> AuditRecord:
         record = await self._read(reading.audit_entry, audit_id)

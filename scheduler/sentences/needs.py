@@ -88,8 +88,8 @@ def _leaver(p: Params) -> Sentences:
     yield state(f"The person {who} is no longer a user of JupyterHub and has {count(jobs, 'unfinished job')}.")
     yield follows("Waiting jobs are on hold; running jobs continue to their end or their next pause.")
     yield change(
-        f"On the page Quotas, under Jobs on hold, release or cancel {plural(jobs, 'it', 'them')}, or "
-        "`springtide release JOB --to USER` to give one to another member of its project."
+        f"On the page Projects and quotas, under Jobs on hold, release or cancel {plural(jobs, 'it', 'them')}, "
+        "or `springtide release JOB --to USER` to give one to another member of its project."
     )
 
 

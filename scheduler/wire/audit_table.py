@@ -10,8 +10,8 @@ import msgspec
 from springtide.scheduler.wire.csv_text import csv_text, moment
 from springtide.scheduler.wire.people import AuditEntry
 
-UNTIL: Final = "until"
-"""Name of the end of a change among its values, in seconds since the epoch."""
+TIMES: Final = frozenset({"until", "start", "end"})
+"""Names of times among the values of entries: the end of a change, the start and the end of a booking."""
 COLUMNS: Final = ("id", "at", "who", "what", "project", "subject", "before", "after")
 
 
@@ -23,9 +23,10 @@ def csv_of(entries: Iterable[AuditEntry]) -> str:
 def _row(entry: AuditEntry) -> Iterator[object]:
     yield from (entry.id, moment(entry.at), entry.who, entry.what, entry.project, entry.subject)
     for values in (entry.before, entry.after):
-        shown = {name: moment(value) if _is_end(name, value) else value for name, value in values.items()}
+        shown = {name: moment(at) if (at := time_of(name, value)) else value for name, value in values.items()}
         yield msgspec.json.encode(shown).decode()
 
 
-def _is_end(name: str, value: object) -> bool:
-    return name == UNTIL and isinstance(value, int | float)
+def time_of(name: str, value: object) -> float | None:
+    """Return a value of an entry as a time, in seconds since the epoch; None if it is something else."""
+    return value if name in TIMES and isinstance(value, int | float) else None

@@ -159,7 +159,7 @@ class CalendarEntry(Answer, frozen=True, kw_only=True):
     """What begins or ends at a time; ``page`` is where it is changed."""
 
     at: float
-    kind: Literal["drain", "freeze", "change"]
+    kind: Literal["drain", "freeze", "change", "booking"]
     ends: bool
     said: str
     page: str
@@ -177,5 +177,7 @@ class Home(Answer, frozen=True, kw_only=True):
     numbers: dict[str, PoolNumbers]
     projects: list[ProjectHome]
     calendar: list[CalendarEntry]
+    currency: str = ""
+    """The currency of costs; empty if none is set."""
     idle_since: str = ""
     """The first day on which idle GPUs were counted while jobs waited; empty if none is known."""

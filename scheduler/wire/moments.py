@@ -27,11 +27,14 @@ def moment(text: str, now: datetime) -> float:
     """Return a time in seconds since the epoch.
 
     Local times are in the zone of ``now``, the system's if it has none. A day without a time means its beginning,
-    a weekday or a time of day the next one after ``now``. Raises `ValueError` for anything else.
+    a weekday or a time of day the next one after ``now``; the word ``now`` is that time. Raises `ValueError` for
+    anything else.
     """
     words = " ".join(text.lower().split())
     if not words or len(text) > MAX_LENGTH:
         raise _no_time(text)
+    if words == "now":
+        return now.timestamp()
     found = _PATTERN.fullmatch(words)
     if found is not None:
         return _in_words(found, now, text).timestamp()

@@ -91,6 +91,8 @@ class PastComparison(Answer, frozen=True, kw_only=True):
     unchanged: PastOutcome
     changed: PastOutcome
     notes: list[str]
+    currency: str = ""
+    """The currency of costs; empty if none is set."""
     simulated: bool = False
     """Whether the GPUs of the pool are simulated."""
 

@@ -106,6 +106,7 @@ def test_a_project_is_frozen_and_changed_for_a_time(run: Run) -> None:
         assert "springtide unfreeze susan" in run("explain", job).out
         changed = run("set-project", "susan", "--weight", "2", "--until", "7d", user="admin")
         assert (changed.code, "The values before return at" in changed.out) == (0, True), changed.err
+        assert "(until 20" in run("needs", user="admin").out
         shown = run("projects").out
         assert "susan was frozen by admin at" in shown
         assert "weight of susan: 1.0 again at" in shown
@@ -177,6 +178,27 @@ def test_a_maintenance_is_booked_shown_and_cancelled(run: Run) -> None:
         assert run("unbook", number, user="admin").out == f"Booking {number} is cancelled.\n"
     again = run("unbook", number, user="admin")
     assert (again.code, f"There is no booking {number}" in again.err) == (2, True)
+    for part in ("booking", "make"):
+        trail = run("audit", "--what", part, "--to", "2100-01-01", user="admin").out
+        assert "start 2030-01-31 18:00" in trail
+        assert f"nodes {node}" in trail
+    rows = run("audit", "--what", "booking", "--format", "csv", user="admin").out
+    assert '""start"":""2030-01-31T' in rows
+
+
+def test_a_booking_begins_now_and_a_wrong_time_names_its_option(run: Run) -> None:
+    nodes = run("nodes", "--json", user="admin").json
+    node = next(each["name"] for each in nodes if each["environment"] == "train")
+    made = run("book", node, "--from", "now", "--for", "1h", user="admin")
+    assert (made.code, run("bookings", "--json").json["items"][0]["begun"]) == (0, True), made.err
+    run("unbook", made.out.split()[1].rstrip(":"), user="admin")
+    again = ["book", node, "--every", "sat", "--from", "9:00", "--until", "10:00"]
+    wrong = {"--zone": "Europe/Nowhere", "--from": "25:00", "--until": "late", "--every": "x"}
+    for option, words in wrong.items():
+        refused = run(*again, option, words, user="admin")
+        assert (refused.code, f"Invalid value for {option}: “{words}”" in refused.err) == (2, True), refused.err
+    once = run("book", node, "--from", "someday", "--for", "1h", user="admin")
+    assert (once.code, "Invalid value for --from: “someday”" in once.err) == (2, True), once.err
 
 
 @pytest.mark.parametrize(

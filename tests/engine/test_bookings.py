@@ -367,3 +367,93 @@ async def test_a_booking_is_of_its_gpu_type_also_when_another_joins_the_pool(poo
             assert found == {"v100": raised, "a100": 0}
     finally:
         await other.stop()
+
+
+async def test_the_calendar_has_the_begins_and_ends_of_bookings_and_each_time_of_those_that_come_again(two):
+    now = two.clock.now
+    await booked(two, "one", "two", start=2, hours=1)
+    await booked(two, project="susan", gpus=2, start=4, hours=24 * 30)
+    noons = wire.Weekly(days="daily", opens="12:00", closes="13:00")
+    await two.engine.book(wire.BookingRequest(nodes=("one",), every=noons), "admin")
+    entries = (await two.engine.home.home()).calendar
+    said = [(each.at - now, each.said, each.ends) for each in entries]
+    assert (2 * HOUR, "The maintenance of one and two begins.", False) in said
+    assert (3 * HOUR, "The maintenance of one and two ends.", True) in said
+    assert (4 * HOUR, "The booking of 2 GPUs for “susan” begins.", False) in said
+    assert "The booking of 2 GPUs for “susan” ends." not in [words for _, words, _ in said], "it ends after a week"
+    assert [words for _, words, _ in said].count("The maintenance of one begins.") in {6, 7}
+    assert {(each.kind, each.page) for each in entries} == {("booking", "pool")}
+
+
+async def test_the_calendar_names_the_end_of_a_maintenance_once(two):
+    await booked(two, "one", start=0, hours=1)
+    assert not node(two, "one").available
+    assert [each.said for each in (await two.engine.home.home()).calendar] == ["The maintenance of one ends."]
+
+
+async def test_undo_is_offered_while_there_is_a_booking_and_says_that_it_is_over(two):
+    async def made() -> wire.AuditEntry:
+        return (await two.engine.audit(None, 20, AuditQuery(what="booking.make"))).items[0]
+
+    number = (await booked(two, "one")).booking.number
+    assert (await made()).undo
+    await two.engine.cancel_booking(number, "admin")
+    assert not (await made()).undo
+    with pytest.raises(Refusal, match=f"Booking {number} has ended or was cancelled") as refused:
+        await two.engine.undo(number, "admin", members={})
+    assert refused.value.status == 409
+    number = (await booked(two, "one")).booking.number
+    assert (await two.engine.undo(number, "admin", members={})).what == "undo.booking.make"
+    await booked(two, "one", start=0, hours=1)
+    await two.later(HOUR + 60)
+    assert not (await made()).undo, "it has ended"
+
+
+async def test_the_answer_names_bookings_that_close_the_same_node_at_the_same_time(two):
+    first = await booked(two, "one", "two", hours=2)
+    assert not [note for note in first.notes if "closes" in note]
+    notes = (await booked(two, "two", start=3, hours=2)).notes
+    assert f"Booking {first.booking.number} closes two at a part of this time, too." in notes
+    assert "closes" not in " ".join((await booked(two, "one", start=4)).notes), "it begins as the first one ends"
+
+
+async def daily(pool, opens: str, closes: str, **more: Any) -> wire.NewBooking:
+    every = structs.replace(wire.Weekly(days="daily", opens=opens, closes=closes), **more)
+    return await pool.engine.book(wire.BookingRequest(nodes=("one",), every=every), "admin")
+
+
+async def test_the_answer_says_that_a_booking_never_pauses(two):
+    made = await daily(two, "20:00", "20:00")
+    never = f"Each time begins when the one before ends: it never opens, until booking {made.booking.number} is"
+    assert any(note.startswith(never) for note in made.notes)
+    await two.engine.cancel_booking(made.booking.number, "admin")
+    assert not [note for note in (await daily(two, "20:00", "19:00")).notes if "never" in note]
+
+
+@pytest.mark.parametrize(
+    ("field", "words"), [("days", "someday"), ("opens", "25:00"), ("closes", "8"), ("zone", "Europe/Nowhere")]
+)
+async def test_the_refusal_of_a_repeated_time_names_what_is_wrong(two, field, words):
+    with pytest.raises(Refusal, match=words) as refused:
+        await daily(two, **{"opens": "20:00", "closes": "21:00", field: words})
+    assert refused.value.field == f"every.{field}"
+
+
+async def test_a_start_that_is_the_end_is_no_time(two):
+    with pytest.raises(Refusal, match="that is no time"):
+        await booked(two, "one", hours=0)
+
+
+async def test_a_team_whose_department_is_full_is_advised_to_book_for_that_first(two):
+    await two.engine.create_project("team", wire.ProjectEdit(parent="susan", quota=2), "admin", members={})
+    with pytest.raises(Refusal, match=r"From .* the quota of “susan” is 2") as refused:
+        await booked(two, project="team", gpus=1, lends={"joe": 1})
+    assert refused.value.hint.startswith("Book the GPUs for “susan” first")
+    await booked(two, project="susan", gpus=1, lends={"joe": 1})
+    await booked(two, project="team", gpus=1)
+
+
+async def test_who_named_a_lender_that_lends_too_little_is_not_asked_to_name_one(two):
+    with pytest.raises(Refusal) as refused:
+        await booked(two, project="susan", gpus=8, lends={"joe": 1})
+    assert refused.value.hint == "Let them lend more, name others too, book fewer, or at another time."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -152,6 +153,43 @@ def test_what_ends_soon_is_under_its_day(visit: Visit, service: Service) -> None
     expect(calendar.get_by_role("link")).to_have_text("The freeze of “nlp” ends.")
     service.run(service.engine.unfreeze("nlp", "admin", members=members))
     expect(calendar).to_contain_text("Nothing begins or ends by itself.")
+
+
+def test_a_booking_begins_and_ends_under_its_day(visit: Visit, service: Service) -> None:
+    start = time.time() + 2 * DAY
+    request = wire.BookingRequest(nodes=("train",), start=start, end=start + DAY)
+    made = service.run(service.engine.book(request, "admin"))
+    calendar = ready(visit("admin", "home")).get_by_test_id("home-calendar")
+    expect(calendar.get_by_role("link")).to_have_text(
+        ["The maintenance of train begins.", "The maintenance of train ends."]
+    )
+    expect(calendar.locator("time").first).to_have_text(re.compile(r"^\d\d:\d\d$"))
+    service.run(service.engine.cancel_booking(made.booking.number, "admin"))
+    expect(calendar).to_contain_text("Nothing begins or ends by itself.")
+
+
+def test_commands_in_what_to_do_are_code(visit: Visit) -> None:
+    item = {"id": "backup", "kind": "backup", "object": "", "since": time.time(), "until": None, "problem": False}
+    item |= {"said": "There is no backup.", "remedy": "Run `springtide backup FILE`, best daily.", "actions": []}
+    page = visit("admin", "home")
+    page.route("**/api/v1/needs", lambda route: route.fulfill(json={"items": [item], "left": []}))
+    page.reload()
+    ready(page)
+    expect(need(page, "backup").locator("code")).to_have_text("springtide backup FILE")
+    expect(need(page, "backup")).to_contain_text("Run springtide backup FILE, best daily.")
+
+
+def test_costs_name_their_currency(visit: Visit) -> None:
+    def priced(route: Route) -> None:
+        home: dict[str, Any] = route.fetch().json()
+        home["projects"] = [each | {"cost": 12.0} for each in home["projects"]]
+        route.fulfill(json=home | {"currency": "CHF"})
+
+    page = visit("admin", "home")
+    page.route("**/api/v1/home", priced)
+    page.reload()
+    ready(page)
+    expect(page.get_by_test_id("home-projects").get_by_role("columnheader").last).to_have_text("cost, CHF")
 
 
 def test_all_of_it_is_on_one_screen_and_a_large_pool_is_folded(visit: Visit) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 from pages_service import Service
@@ -165,6 +166,24 @@ def test_the_trail_is_chosen_and_saved_and_a_lead_sees_hers(visit: Visit, pool: 
     assert WHY in saved.value.path().read_text()
     page.get_by_test_id("audit-who").fill("nobody")
     expect(page.get_by_text("No entry matches.")).to_be_visible()
+
+
+def test_bookings_in_the_trail_have_words_and_an_undo_while_they_are_there(visit: Visit, pool: Service) -> None:
+    at = datetime(2030, 1, 31, 18, tzinfo=UTC).timestamp()
+    request = wire.BookingRequest(nodes=("train",), start=at, end=at + 3600)
+    made = pool.run(pool.engine.book(request, "admin"))
+    page = visit("admin", "admin")
+    page.get_by_test_id("audit-what").select_option("booking")
+    row = page.get_by_test_id("audit-row").last
+    expect(row).to_contain_text("admin booked train")
+    expect(row).to_contain_text(re.compile("start .*2030.*, end .*2030.*, nodes train"))
+    expect(row.get_by_role("button", name="Undo")).to_be_visible()
+    pool.run(pool.engine.cancel_booking(made.booking.number, "admin"))
+    page.reload()
+    page.get_by_test_id("audit-what").select_option("booking")
+    expect(page.get_by_test_id("audit-row").first).to_contain_text("admin cancelled the booking of train")
+    expect(row).to_contain_text("admin booked train")
+    expect(row.get_by_role("button", name="Undo")).to_have_count(0)
 
 
 def test_an_admin_gives_a_project_a_budget_and_a_lead_sees_what_is_spent(visit: Visit, pool: Service) -> None:

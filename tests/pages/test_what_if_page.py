@@ -45,6 +45,24 @@ def test_more_nodes_are_asked_about_by_a_slider_and_answered_in_a_sentence(visit
 
 
 @pytest.mark.usefixtures("held")
+def test_costs_name_their_currency(visit: Visit) -> None:
+    def priced(route: Route) -> None:
+        answer = route.fetch()
+        run = answer.json()
+        if run.get("comparison"):
+            run["comparison"]["currency"] = "CHF"
+            for which in ("unchanged", "changed"):
+                run["comparison"][which]["total"]["cost"] = 12.0
+        route.fulfill(response=answer, json=run)
+
+    page = visit("admin", "what-if")
+    page.route("**/api/v1/history/what-if**", priced)
+    page.reload()
+    answered(page)
+    expect(page.get_by_role("columnheader").last).to_have_text("cost, CHF")
+
+
+@pytest.mark.usefixtures("held")
 def test_the_page_says_how_much_history_a_young_pool_has(visit: Visit) -> None:
     page = answered(visit("admin", "what-if"))
     expect(page.get_by_test_id("young")).to_have_text("The pool has less than a day of history.")

@@ -30,5 +30,5 @@ export function untilWords(until, now) {
   const at = new Date(until * 1000);
   const near = until - now < 6 * DAY_S;
   const day = near ? { weekday: "long" } : { day: "numeric", month: "short", year: "numeric" };
-  return `until ${at.toLocaleString(undefined, { ...day, hour: "2-digit", minute: "2-digit" })}`;
+  return `until ${at.toLocaleString(undefined, { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" })}`;
 }

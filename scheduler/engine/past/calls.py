@@ -85,6 +85,7 @@ class PastCalls:
             end,
             await asyncio.to_thread(written, document),
             tuple(document.notes),
+            self._state.currency,
             is_simulated(self._nodes.all),
         )
         self._scenarios.put((start, end), prepared)

@@ -45,6 +45,7 @@ class Prepared:
     end: float
     scenario: bytes
     notes: tuple[str, ...]
+    currency: str
     simulated: bool
 
 
@@ -182,6 +183,7 @@ class PastRuns:
             unchanged=last.unchanged,
             changed=last.changed,
             notes=list(prepared.notes),
+            currency=prepared.currency,
             simulated=prepared.simulated,
         )
         self._answers.put(_key(run, run.question.changes), run.comparison)

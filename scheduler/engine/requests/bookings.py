@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import inf
 
 from springtide.scheduler import wire, wording
@@ -15,7 +16,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import quota_of, total
 from springtide.scheduler.model import Amount, Environment, Node, Project, Span
 from springtide.scheduler.refusal import Refusal, invalid_field
-from springtide.scheduler.repeats import Repeat, in_words, next_span, repeat
+from springtide.scheduler.repeats import NoRepeatError, Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, EndingKind
 from springtide.scheduler.wording import given, is_printable, quoted
@@ -57,9 +58,11 @@ def cancel(transaction: Transaction, number: int, by: str) -> None:
 
 
 def undo_make(transaction: Transaction, number: int, by: str) -> None:
-    """Take a booking back that an entry of the audit trail has made."""
-    if number in transaction.bookings:
-        cancel(transaction, number, by)
+    """Take a booking back that an entry of the audit trail has made. Raises `Refusal` (409) if it is over."""
+    if number not in transaction.bookings:
+        message = f"Booking {number} has ended or was cancelled: nothing of it is left to take back."
+        raise Refusal(409, "changed", message)
+    cancel(transaction, number, by)
 
 
 def follow(transaction: Transaction) -> None:
@@ -178,8 +181,19 @@ def _check_quotas(transaction: Transaction, booking: BookingRecord) -> None:
             for bookings in (others, [*others, booking])
         )
         for refusal in _exceeding_at(transaction, at, was, becomes, (booking.project,)):
-            hint = "Name whose quota lends GPUs meanwhile, book fewer, or at another time."
+            hint = _hint_of_sums(transaction, booking)
             raise replace_message(refusal, f"From {messages.utc(at)} on: {refusal.message}", hint)
+
+
+def _hint_of_sums(transaction: Transaction, booking: BookingRecord) -> str:
+    """Return what helps if quotas would exceed the GPUs of the pool, or the quota of the project above."""
+    parent = transaction.projects[booking.project].project.parent
+    if parent is not None and transaction.projects[parent].project.quota is not None:
+        lend = "name a project inside it whose quota lends enough"
+        return f"Book the GPUs for {quoted(parent)} first, {lend}, or book fewer."
+    if booking.lends:
+        return "Let them lend more, name others too, book fewer, or at another time."
+    return "Name whose quota lends GPUs meanwhile, book fewer, or at another time."
 
 
 def replace_message(refusal: Refusal, message: str, hint: str) -> Refusal:
@@ -226,7 +240,10 @@ def _checked(transaction: Transaction, request: wire.BookingRequest, by: str) ->
         raise Refusal(422, "invalid", "The start has passed already.", field="start", hint="Give a later start.")
     check_until(end, now)
     start = start if repeats is not None else max(start, now)
-    if end <= start:
+    if end == start:
+        message = f"Its start and its end are both {messages.utc(start)}: that is no time."
+        raise Refusal(422, "invalid", message, field="end", hint="Give an end after the start.")
+    if end < start:
         message = f"It would end at {messages.utc(end)}, before its start at {messages.utc(start)}."
         raise Refusal(422, "invalid", message, field="end", hint="Give an end after the start.")
     if len(transaction.bookings) >= MOST:
@@ -246,8 +263,8 @@ def _checked(transaction: Transaction, request: wire.BookingRequest, by: str) ->
 def _repeat(every: wire.Weekly) -> Repeat:
     try:
         return repeat(every.days, every.opens, every.closes, every.zone)
-    except ValueError as error:
-        raise invalid_field("every", f"{error}.") from None
+    except NoRepeatError as error:
+        raise invalid_field(f"every.{error.part}", f"{error}.") from None
 
 
 def _for_project(transaction: Transaction, request: wire.BookingRequest, booking: BookingRecord) -> BookingRecord:
@@ -311,7 +328,17 @@ def _notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
             f"{names}{more} {wording.plural(len(unsaved), 'runs there and has', 'run there and have')} saved no"
             " checkpoint so far: what is not saved at the start is lost."
         )
+    if _never_pauses(booking):
+        effect = "it never opens" if len(booking.nodes) == 1 else "they never open"
+        yield (
+            "Each time begins when the one before ends"
+            f"{f': {effect}' if booking.nodes else ''}, until booking {booking.number} is cancelled."
+        )
     if booking.nodes:
+        for other in transaction.bookings.values():
+            if other.number != booking.number and booked.overlap(booking, other):
+                both = [name for name in booking.nodes if name in other.nodes]
+                yield f"Booking {other.number} closes {wording.listed(both)} at a part of this time, too."
         types = transaction.types.train
         projects = booked.projects_at(
             transaction.policy_projects(), transaction.bookings.values(), transaction.endings, booking.start, types
@@ -319,6 +346,11 @@ def _notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
         nodes = [node for node in transaction.nodes.possible() if node.name not in booking.nodes]
         for gpu_type in types or ("",):
             yield from _short(projects, nodes, gpu_type, types)
+
+
+def _never_pauses(booking: BookingRecord) -> bool:
+    """Return whether a booking that repeats holds without a break."""
+    return booking.repeats is not None and all(a.end >= b.start for a, b in pairwise(booked.times(booking)))
 
 
 def _short(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -323,10 +323,11 @@ def _exceeding_build(
     return quotas.exceeding_build_quotas(before, after, nodes, types, field)
 
 
-def may_undo(entry: AuditRecord) -> bool:
-    """Return whether the change can be undone, by its entry alone."""
+def may_undo(entry: AuditRecord, bookings: Container[int]) -> bool:
+    """Return whether the change can be undone, by its entry and the numbers of the ``bookings`` that there are."""
     moves_end_alone = entry.what == "project.change" and not entry.before
-    return entry.what in UNDOABLE | IN_GROUPS and not entry.undone and not moves_end_alone
+    is_over = entry.what == "booking.make" and entry.id not in bookings
+    return entry.what in UNDOABLE | IN_GROUPS and not (entry.undone or moves_end_alone or is_over)
 
 
 def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> AuditRecord:

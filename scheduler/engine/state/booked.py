@@ -32,6 +32,13 @@ def holds_at(booking: BookingRecord, at: float) -> bool:
     return any(span.start <= at < span.end for span in times(booking))
 
 
+def overlap(one: BookingRecord, other: BookingRecord) -> bool:
+    """Return whether two bookings close the same node at the same time."""
+    return not set(one.nodes).isdisjoint(other.nodes) and any(
+        a.start < b.end and b.start < a.end for a in times(one) for b in times(other)
+    )
+
+
 def closed_times(bookings: Iterable[BookingRecord]) -> dict[str, tuple[Span, ...]]:
     """Return the times in which nodes are booked for nobody, by the name of the node."""
     found: dict[str, list[Span]] = {}

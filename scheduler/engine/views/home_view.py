@@ -9,16 +9,18 @@ from datetime import UTC, datetime
 from typing import Final
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine.state.booked import times
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views.lending import lent
 from springtide.scheduler.engine.views.needs_view import WORDS, idle_while_waiting
 from springtide.scheduler.engine.views.report_view import percentile
+from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.store.ledger import DAY, Account, EndedFact, Place, Sums
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import Ending, EndingKind
 from springtide.scheduler.wire import CalendarEntry, PoolNumbers, ProjectHome, Series
-from springtide.scheduler.wording import quoted
+from springtide.scheduler.wording import listed, quoted
 from springtide.scheduler.workload import Line
 
 DAYS: Final = 30
@@ -75,6 +77,7 @@ def home(present: Present, past: Past, now: float) -> wire.Home:
         numbers=numbers,
         projects=projects(state, past.by_project, now),
         calendar=calendar(state, nodes, now),
+        currency=state.currency,
         idle_since=min((_name(day) for day, _ in state.idle_while_waiting), default=""),
     )
 
@@ -253,14 +256,19 @@ def _lent_now(state: State, tree: _Tree, now: float) -> dict[str, dict[str, int]
 def calendar(state: State, nodes: ObservedNodes, now: float) -> list[CalendarEntry]:
     """Return what begins or ends within a week, the first one first. Each kind is a source of entries."""
     until = now + WEEK * DAY
-    sources: Sequence[Iterable[CalendarEntry]] = (_drains(state, nodes), _freezes(state), _changes(state))
+    sources: Sequence[Iterable[CalendarEntry]] = (
+        _drains(state, nodes),
+        _freezes(state),
+        _changes(state),
+        _bookings(state),
+    )
     entries = [entry for source in sources for entry in source if now < entry.at <= until]
     return sorted(entries, key=lambda entry: (entry.at, entry.said))
 
 
 def _drains(state: State, nodes: ObservedNodes) -> Iterator[CalendarEntry]:
     for record in state.drains.values():
-        if record.until is not None:
+        if record.until is not None and record.booking is None:
             yield _end(record.until, "drain", f"The drain of {record.node} ends.", "pool")
     places = {gpu.uuid: f"GPU {gpu.index} of {node.name}" for node in nodes.all for gpu in node.devices}
     for single in state.gpu_drains.values():
@@ -277,6 +285,17 @@ def _freezes(state: State) -> Iterator[CalendarEntry]:
 def _changes(state: State) -> Iterator[CalendarEntry]:
     for each in state.endings.values():
         yield _end(each.until, "change", f"{_what(each)} returns to the value before.", _place(each))
+
+
+def _bookings(state: State) -> Iterator[CalendarEntry]:
+    for booking in state.bookings.values():
+        if booking.project:
+            what = f"The booking of {amount_words(booking.gpus)} GPUs for {quoted(booking.project)}"
+        else:
+            what = f"The maintenance of {listed(booking.nodes)}"
+        for start, end in times(booking):
+            yield CalendarEntry(at=start, kind="booking", ends=False, said=f"{what} begins.", page="pool")
+            yield _end(end, "booking", f"{what} ends.", "pool")
 
 
 def _what(ending: Ending) -> str:

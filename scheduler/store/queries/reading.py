@@ -206,7 +206,8 @@ def _conditions(chosen: AuditQuery) -> Iterator[ColumnElement[bool]]:
         yield entry.who == chosen.who
     if chosen.what is not None:
         kinds = (chosen.what, f"{UNDO}{chosen.what}")
-        yield or_(entry.what.in_(kinds), *(entry.what.startswith(f"{kind}.", autoescape=True) for kind in kinds))
+        begins = (entry.what.startswith(f"{kind}.", autoescape=True) for kind in kinds)
+        yield or_(entry.what.in_(kinds), *begins, entry.what.endswith(f".{chosen.what}", autoescape=True))
     if chosen.project is not None:
         yield or_(entry.project == chosen.project, entry.other_project == chosen.project)
     if chosen.visible is not None:

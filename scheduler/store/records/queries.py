@@ -45,7 +45,7 @@ class JobQuery:
 class AuditQuery:
     """A selection of entries of the audit trail.
 
-    ``what`` is a kind, or what kinds begin with, such as ``job``; the same kinds taken back are among them.
+    ``what`` is a kind, or a part of kinds, such as ``job`` or ``hold``; the same kinds taken back are among them.
     ``visible`` are the projects whose entries may be seen, None for all entries. ``start`` is the earliest time,
     ``end`` the time before which they are, in seconds since the epoch.
     """

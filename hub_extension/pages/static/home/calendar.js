@@ -2,7 +2,7 @@
 
 import { site } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { clean, exact } from "../visuals/base/words.js";
+import { clean, clock, exact } from "../visuals/base/words.js";
 
 const DAY_MS = 86_400_000;
 const DAYS = 7;
@@ -34,11 +34,14 @@ export function drawCalendar(entries, now) {
 }
 
 function drawEntry({ at, said, page }) {
-  const time = new Date(1000 * at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
   return h(
     "li",
     { key: `${at} ${said}` },
-    h("time", { key: "at", class: "st-muted", title: exact(at), datetime: new Date(1000 * at).toISOString() }, time),
+    h(
+      "time",
+      { key: "at", class: "st-muted", title: exact(at), datetime: new Date(1000 * at).toISOString() },
+      clock(at, at),
+    ),
     " ",
     h("a", { key: "said", href: `${site.prefix}${page}` }, clean(said)),
   );

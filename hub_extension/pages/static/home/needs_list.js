@@ -68,7 +68,7 @@ export class NeedsList {
           need.until === null ? when(need.since, now) : untilWords(need.until, now),
         ),
       ),
-      h("p", { key: "remedy", class: "st-need-remedy st-muted" }, clean(need.remedy)),
+      h("p", { key: "remedy", class: "st-need-remedy st-muted" }, withCode(need.remedy)),
       asked ? this.#question(need, asked) : this.#actions(need),
       refusal && h("p", { key: "refusal", class: "st-problem", role: "alert" }, clean(refusal)),
     );
@@ -186,4 +186,11 @@ export class NeedsList {
     this.changed();
     this.acted();
   }
+}
+
+/** A sentence of the service: what it has between backticks is code. */
+function withCode(text) {
+  return clean(text)
+    .split("`")
+    .map((part, place) => (place % 2 ? h("code", { key: `code ${place}` }, part) : part));
 }

@@ -39,7 +39,11 @@ export class ProjectTree {
           "tr",
           {},
           heads.map((head) =>
-            h("th", { key: head, scope: "col", class: COLUMNS[head], title: TITLES[head] ?? null }, head),
+            h(
+              "th",
+              { key: head, scope: "col", class: COLUMNS[head], title: TITLES[head] ?? null },
+              head === "cost" && home.currency ? `cost, ${clean(home.currency)}` : head,
+            ),
           ),
         ),
       ),

@@ -18,7 +18,7 @@ const FIGURES = {
 };
 
 /** Draws an answer: its sentence, the figures of the pool, and those of each project. */
-export function drawComparison({ start, end, headline, unchanged, changed, notes, simulated }, words) {
+export function drawComparison({ start, end, headline, unchanged, changed, notes, currency, simulated }, words) {
   const days = [start, end].map((at) => new Date(at * 1000).toLocaleDateString());
   return h(
     "div",
@@ -30,8 +30,8 @@ export function drawComparison({ start, end, headline, unchanged, changed, notes
       `${words || "The same pool"}, from ${days[0]} to ${days[1]}. Both pools are calculated from the recorded jobs. `,
       simulatedMark(simulated),
     ),
-    drawTotals(unchanged.total, changed.total),
-    drawProjects(unchanged, changed),
+    drawTotals(unchanged.total, changed.total, currency),
+    drawProjects(unchanged, changed, currency),
     h(
       "details",
       { class: "st-whatif-notes" },
@@ -55,23 +55,28 @@ function known(before, after) {
   return Object.keys(FIGURES).filter((name) => before[name] !== null || after[name] !== null);
 }
 
-function drawTotals(before, after) {
+/** The words above a figure; those of costs name their currency. */
+function titleOf(name, currency) {
+  return name === "cost" && currency ? `${FIGURES.cost[0]}, ${clean(currency)}` : FIGURES[name][0];
+}
+
+function drawTotals(before, after, currency) {
   return h(
     "dl",
     { key: "totals", class: "st-report-numbers", "data-testid": "totals" },
     known(before, after).map((name) => {
-      const [title, , hint] = FIGURES[name];
+      const hint = FIGURES[name][2];
       return h(
         "div",
         { key: name, title: hint },
-        h("dt", {}, title),
+        h("dt", {}, titleOf(name, currency)),
         h("dd", {}, pair(name, before[name], after[name])),
       );
     }),
   );
 }
 
-function drawProjects(before, after) {
+function drawProjects(before, after, currency) {
   const rows = Object.keys(after.projects).map((name) => [clean(name), before.projects[name], after.projects[name]]);
   if (after.others) rows.push(["all others", before.others, after.others]);
   const columns = known(before.total, after.total);
@@ -96,7 +101,7 @@ function drawProjects(before, after) {
           {},
           h("th", { scope: "col" }, "project"),
           columns.map((name) =>
-            h("th", { key: name, scope: "col", class: "st-number", title: FIGURES[name][2] }, FIGURES[name][0]),
+            h("th", { key: name, scope: "col", class: "st-number", title: FIGURES[name][2] }, titleOf(name, currency)),
           ),
         ),
       ),

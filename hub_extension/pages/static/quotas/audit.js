@@ -34,6 +34,16 @@ const WORDS = {
   "pool.gpu_types": "found other GPU types in the",
   "person.leave": "has no user any more:",
   "person.rename": "renamed the user, now",
+  "booking.make": "booked",
+  "undo.booking.make": "took back a booking of",
+  "booking.begin": "began the booking of",
+  "booking.end": "ended the booking of",
+  "booking.cancel": "cancelled the booking of",
+  "need.leave": "left for a time",
+  "need.show": "showed again",
+  "need.tell": "told the owner about",
+  "project.budget": "changed the budget of",
+  "budget.spent": "found the budget spent of",
   "job.hold": "put on hold the job",
   "job.release": "released the job",
   "job.edit": "edited the job",
@@ -68,9 +78,13 @@ const KINDS = [
   ["person", "people"],
   ["node", "nodes"],
   ["gpu", "GPUs"],
+  ["booking", "bookings"],
+  ["drain", "drains"],
   ["workspace", "workspaces"],
   ["idle_rule", "rules of workspaces"],
 ];
+/** Fields that are times: the end of a change, the start and the end of a booking. */
+const TIMES = new Set(["until", "start", "end"]);
 const CALM_S = 0.4;
 
 export class AuditTrail {
@@ -283,12 +297,12 @@ function changes(entry) {
 }
 
 function timeWords(at) {
-  return new Date(at * 1000).toLocaleString();
+  return new Date(at * 1000).toLocaleString(undefined, { hourCycle: "h23" });
 }
 
 function drawChange(field, { what, before, after }) {
   const title = clean(field).replaceAll("_", " ");
-  const words = (value) => (field === "until" && value ? timeWords(value) : valueWords(value));
+  const words = (value) => (TIMES.has(field) && value ? timeWords(value) : valueWords(value));
   const isAbout = what.startsWith("job.") && !(field in after);
   const was = field in before && h(isAbout ? "span" : "del", { key: "was" }, words(before[field]));
   const is = field in after && h("ins", { key: "is" }, words(after[field]));
