@@ -200,6 +200,11 @@ async def test_the_past_has_each_time_of_a_maintenance_that_comes_again(two):
     assert (await changes(two, start))[0] == [{"one": False}, {"one": True}] * 2
 
 
+async def test_a_question_about_the_future_says_so(two):
+    with pytest.raises(Refusal, match="The time starts in the future"):
+        await two.engine.past.begin("susan", wire.PastWhatIf(start=two.clock.now + HOUR), None)
+
+
 async def test_a_drain_of_an_admin_outlasts_a_maintenance(two):
     await booked(two, "one", start=1)
     await two.engine.drain_node(wire.DrainRequest(node="one", why="broken"), "admin")
