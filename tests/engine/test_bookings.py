@@ -152,6 +152,59 @@ async def test_a_maintenance_is_kept_over_restarts_and_steps_of_the_clock(two):
     assert numbers(two) == []
 
 
+async def changes(pool, start: float) -> tuple[list[dict[str, bool]], list[dict[str, Any]]]:
+    """The availability of nodes and the quotas that the past from a time has, in order."""
+    document = await pool.engine.past.scenario(start, pool.clock.now)
+    return [each.available for each in document.changes if each.available], [
+        dict(each.quota) for each in document.changes if each.quota
+    ]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_the_past_has_the_end_of_a_maintenance_and_of_a_raised_quota(two, restarts):
+    start = two.clock.now
+    job = await two.submit(gpus=1)
+    await two.state(job.id, "running")
+    await booked(two, "one", start=1)
+    await booked(two, project="susan", gpus=2, start=2)
+    for _ in range(4):
+        await two.later(HOUR)
+        if restarts:
+            await two.restart()
+            await two.idle()
+    assert await changes(two, start) == ([{"one": False}, {"one": True}], [{"susan": 4}, {"susan": 2}])
+    assert await trail(two, "node") == [("admin", "node.drain"), ("springtide", "node.undrain")]
+
+
+async def test_the_past_has_the_cancelling_of_a_maintenance_that_holds(two):
+    start = two.clock.now
+    job = await two.submit(gpus=1)
+    await two.state(job.id, "running")
+    made = await booked(two, "one", start=1)
+    await two.later(1.5 * HOUR)
+    await two.engine.cancel_booking(made.booking.number, "susan")
+    await two.later(HOUR)
+    assert (await changes(two, start))[0] == [{"one": False}, {"one": True}]
+    assert await trail(two, "node") == [("admin", "node.drain"), ("susan", "node.undrain")]
+
+
+async def test_the_past_has_each_time_of_a_maintenance_that_comes_again(two):
+    start = two.clock.now
+    job = await two.submit(gpus=1)
+    await two.state(job.id, "running")
+    every = wire.Weekly(days="daily", opens="20:00", closes="21:00")
+    await two.engine.book(wire.BookingRequest(nodes=("one",), every=every), "admin")
+    first = two.engine.bookings().items[0].start
+    for at in (0.5, 1.5, 24.5, 25.5, 26.5):
+        await two.later(first + at * HOUR - two.clock.now)
+    assert (await changes(two, start))[0] == [{"one": False}, {"one": True}] * 2
+
+
+async def test_a_question_about_the_future_says_so(two):
+    with pytest.raises(Refusal, match="The time starts in the future"):
+        await two.engine.past.begin("susan", wire.PastWhatIf(start=two.clock.now + HOUR), None)
+
+
 async def test_a_drain_of_an_admin_outlasts_a_maintenance(two):
     await booked(two, "one", start=1)
     await two.engine.drain_node(wire.DrainRequest(node="one", why="broken"), "admin")

@@ -55,7 +55,7 @@ class PastCalls:
         """Begin a calculation for a person, with figures of projects that are ``known`` (None: of all).
 
         A person's next question ends the one before. Raises `Refusal` if nothing was recorded in that time, for a
-        time that ends before it starts, and for changes that the pool cannot have.
+        time that has not begun or ends before it starts, and for changes that the pool cannot have.
         """
         since = await self._threads.read(recorded_since)
         prepared = await self._prepared(*self._span(question, since))
@@ -67,6 +67,8 @@ class PastCalls:
         latest = full if since is not None and full - since > STEP else now
         end = latest if question.end is None else min(question.end, now)
         start = end - question.days * DAY if question.start is None else question.start
+        if start >= now:
+            raise invalid_field("start", "The time starts in the future.", "Give a start that has passed.")
         if not start < end:
             raise invalid_field("start", "The time ends before it starts.", "Give a start that is before the end.")
         if end - start > LONGEST:

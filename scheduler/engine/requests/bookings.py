@@ -52,7 +52,7 @@ def cancel(transaction: Transaction, number: int, by: str) -> None:
         numbers = ", ".join(map(str, sorted(transaction.bookings))) or "none"
         message = f"There is no booking {number}: it has ended, or was never made."
         raise Refusal(404, "unknown_booking", message, field="number", hint=f"Bookings: {numbers}.")
-    _end(transaction, booking)
+    _end(transaction, booking, by)
     what, project = "booking.cancel", booking.project
     transaction.add_audit_entry(by, what, subject(booking), shown(booking), {}, project=project)
 
@@ -75,11 +75,11 @@ def follow(transaction: Transaction) -> None:
         if booking.repeats is not None:
             _come_again(transaction, booking, next_span(booking.repeats, now))
         elif booking.end <= now:
-            _end(transaction, booking)
+            _end(transaction, booking, POOL)
             before, project = shown(booking), booking.project
             transaction.add_audit_entry(POOL, "booking.end", subject(booking), before, {}, project=project)
         elif booking.begun and booking.start > now:
-            transaction.bookings.put(_taken_back(transaction, booking))
+            transaction.bookings.put(_taken_back(transaction, booking, POOL))
     for booking in list(transaction.bookings.values()):
         if booking.start <= now and not booking.begun:
             _begin(transaction, booking)
@@ -92,7 +92,7 @@ def _come_again(transaction: Transaction, booking: BookingRecord, span: Span) ->
     if span == (booking.start, booking.end):
         return
     if booking.begun:
-        booking = _taken_back(transaction, booking)
+        booking = _taken_back(transaction, booking, POOL)
         before, project = shown(booking), booking.project
         transaction.add_audit_entry(POOL, "booking.end", subject(booking), before, {}, project=project)
     transaction.bookings.put(replace(booking, start=span.start, end=span.end))
@@ -105,18 +105,18 @@ def _begin(transaction: Transaction, booking: BookingRecord) -> None:
     transaction.add_audit_entry(POOL, "booking.begin", subject(booking), {}, after, project=project)
 
 
-def _end(transaction: Transaction, booking: BookingRecord) -> None:
+def _end(transaction: Transaction, booking: BookingRecord, by: str) -> None:
     if booking.begun:
-        _taken_back(transaction, booking)
+        _taken_back(transaction, booking, by)
     transaction.bookings.remove(booking.number)
 
 
-def _taken_back(transaction: Transaction, booking: BookingRecord) -> BookingRecord:
+def _taken_back(transaction: Transaction, booking: BookingRecord, by: str) -> BookingRecord:
     """Undo what the begin of a booking did, and return the booking as one that has not begun."""
     _shift(transaction, booking, -1)
     for drain in list(transaction.drains.values()):
         if drain.booking == booking.number:
-            transaction.drains.remove(drain.node)
+            drains.end_drain(transaction, drain, by)
     return replace(booking, begun=False)
 
 

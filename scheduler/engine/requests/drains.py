@@ -102,8 +102,7 @@ def undrain(transaction: Transaction, request: wire.UndrainRequest, by: str) -> 
                 field="node",
                 hint="Cancel the booking to end it.",
             )
-        transaction.drains.remove(request.node)
-        transaction.add_audit_entry(by, "node.undrain", request.node, _shown(before), {})
+        end_drain(transaction, before, by)
         return
     node = node_named(transaction, request.node)
     gpu = _gpu(node, request.gpu)
@@ -146,6 +145,12 @@ def _drain_gpu(transaction: Transaction, node: Node, gpu: Gpu, record: GpuDrainR
 def drain_for_booking(transaction: Transaction, node: Node, record: DrainRecord) -> None:
     """Drain a node for a booking that has begun; it ends with that."""
     _drain_node(transaction, node, record)
+
+
+def end_drain(transaction: Transaction, record: DrainRecord, by: str) -> None:
+    """Let jobs start again on a drained node; the audit trail has the end of each drain that it has."""
+    transaction.drains.remove(record.node)
+    transaction.add_audit_entry(by, "node.undrain", record.node, _shown(record), {})
 
 
 def node_named(transaction: Transaction, name: str) -> Node:
@@ -220,8 +225,7 @@ def end_drains(transaction: Transaction) -> None:
     """Undrain the nodes and GPUs whose drains have ended by now."""
     for drained in list(transaction.drains.values()):
         if drained.booking is None and drained.until is not None and drained.until <= transaction.now:
-            transaction.drains.remove(drained.node)
-            transaction.add_audit_entry(POOL, "node.undrain", drained.node, _shown(drained), {})
+            end_drain(transaction, drained, POOL)
     names = {gpu.uuid: _subject(node, gpu) for node in transaction.nodes.all for gpu in node.devices}
     for single in list(transaction.gpu_drains.values()):
         if single.until is not None and single.until <= transaction.now:
