@@ -67,6 +67,31 @@ done
     assert [report.step for report in await bench.executor.read_reports("job", 0, 10)] == [1]
 
 
+async def test_a_job_that_another_person_has_now_reaches_its_files_at_its_next_attempt(bench: LocalBench) -> None:
+    (bench.state / "secret").write_text("root's")
+    in_each = "for place in . $SPRINGTIDE_CHECKPOINT_DIR $SPRINGTIDE_OUTPUT_DIR; do"
+    writes = (
+        f"{in_each} mkdir $place/in; echo mine > $place/in/x; "
+        f"ln -s {bench.state / 'secret'} $place/link; done; chmod -R go= .; "
+        "echo '{\"step\": 1}' >> $SPRINGTIDE_REPORT"
+    )
+    reads = (
+        f"{in_each} cat $place/in/x; echo y > $place/in/x; "
+        "done; cat {code}/main.py; echo '{\"step\": 2}' >> $SPRINGTIDE_REPORT"
+    )
+    files = {"main.py": b"code\n"}
+    await bench.run(bench.spec(("sh", "-c", writes), user=SOMEBODY, files=files))
+    ended = await bench.run(bench.spec(("sh", "-c", reads), user="another person", attempt=2))
+    assert ended.exit is not None
+    assert ended.exit.code == 0, (ended.exit.detail, await bench.log("job"))
+    assert await bench.log("job") == "mine\n" * 3 + "code\n"
+    assert [report.step for report in await bench.executor.read_reports("job", 0, 10)] == [1, 2]
+    owners = {path.lstat().st_uid for path in (bench.state / "jobs/job/work").rglob("*")}
+    assert owners == {(bench.state / "jobs/job/work").stat().st_uid}
+    assert owners.isdisjoint({0, pwd.getpwnam(SOMEBODY).pw_uid})
+    assert (bench.state / "secret").stat().st_uid == 0
+
+
 async def test_checkpoints_are_read_and_copied_with_the_rights_of_their_user(bench: LocalBench) -> None:
     (bench.state / "secret").write_text("root's")
     (bench.state / "secret").chmod(0o600)

@@ -76,17 +76,19 @@ def make_private(path: Path, owner: tuple[int, int]) -> None:
         os.chown(path, *owner, follow_symlinks=False)
 
 
-def hand_over(path: Path, owner: tuple[int, int]) -> None:
+def hand_over(path: Path, owner: tuple[int, int], *, whosever: bool = False) -> None:
     """Give a file or a directory with all below it to the account, if it belongs to this process's account.
 
-    It does if it is older than the accounts of jobs and notebooks. No other account may enter it meanwhile, and
-    its own owner changes last: an interrupted hand-over begins again. Links are changed themselves, never
-    followed.
+    It does if it is older than the accounts of jobs and notebooks. With ``whosever`` it may belong to any account,
+    none of whose processes uses it: that of the person who had the job before. No other account may enter it
+    meanwhile, and its own owner changes last: an interrupted hand-over begins again. Links are changed themselves,
+    never followed.
     """
     found = path.lstat()
-    if found.st_uid != os.geteuid() or found.st_uid == owner[0]:
+    if found.st_uid == owner[0] or (found.st_uid != os.geteuid() and not whosever):
         return
     if path.is_dir() and not path.is_symlink():
+        os.chown(path, os.geteuid(), -1, follow_symlinks=False)
         path.chmod(0o700)
         for _, directories, files, handle in os.fwalk(path, topdown=False, follow_symlinks=False):
             for name in (*directories, *files):

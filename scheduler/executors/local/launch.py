@@ -88,7 +88,7 @@ class Launcher:
         if owner is not None:
             for path in (places.work, places.checkpoints, places.output, places.code, places.reports):
                 if os.path.lexists(path):
-                    hand_over(path, owner)
+                    hand_over(path, owner, whosever=True)
         make_places(places, spec.files, owner, spec.history)
         if spec.tree is not None:
             write_packed(places, spec.tree.root, spec.packed, owner)
