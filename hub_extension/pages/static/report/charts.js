@@ -1,7 +1,7 @@
 /** The charts of a report: its tide, and a bar for each project. */
 
 import { h } from "../visuals/base/dom.js";
-import { amount, clean } from "../visuals/base/words.js";
+import { clean } from "../visuals/base/words.js";
 import { barScale, projectBar, standingWords } from "../visuals/charts/project_bar.js";
 import { renderTideChart } from "../visuals/charts/tide_chart.js";
 import { intervalsOf } from "./period.js";
