@@ -169,6 +169,11 @@ class ExecutorContract:
         assert (ended.exit.code, ended.exit.paused, ended.exit.complete) == (0, True, complete)
         await bench.restart()
         found = await bench.status(spec.key)
+        for _ in range(600):
+            if found is not None:
+                break
+            await asyncio.sleep(0.1)
+            found = await bench.status(spec.key)
         assert found.exit is not None
         assert found.exit.complete is complete
 
