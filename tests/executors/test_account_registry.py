@@ -259,6 +259,22 @@ def test_what_is_handed_over_follows_no_link_and_changes_nobody_elses_files(tmp_
     assert elsewhere.stat().st_uid == 0
 
 
+@pytest.mark.root
+def test_what_a_person_had_before_is_handed_over_without_what_belongs_to_others(tmp_path: Path) -> None:
+    hers, others = tmp_path / "hers", tmp_path / "others"
+    hers.mkdir()
+    others.write_text("x")
+    (hers / "file").write_text("x")
+    for path in (hers, hers / "file"):
+        os.chown(path, FIRST, FIRST)
+    (hers / "planted").write_text("x")
+    os.chown(hers / "planted", FIRST + 2, FIRST + 2)
+    os.link(others, hers / "linked")
+    hand_over(hers, (FIRST + 1, FIRST + 1), whosever=True)
+    found = {path.name: path.lstat().st_uid for path in (hers, *hers.rglob("*"))}
+    assert found == {"hers": FIRST + 1, "file": FIRST + 1, "planted": FIRST + 2, "linked": 0}
+
+
 # ---------- several pools on one machine
 
 

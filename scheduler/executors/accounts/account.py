@@ -80,20 +80,22 @@ def hand_over(path: Path, owner: tuple[int, int], *, whosever: bool = False) -> 
     """Give a file or a directory with all below it to the account, if it belongs to this process's account.
 
     It does if it is older than the accounts of jobs and notebooks. With ``whosever`` it may belong to any account,
-    none of whose processes uses it: that of the person who had the job before. No other account may enter it
-    meanwhile, and its own owner changes last: an interrupted hand-over begins again. Links are changed themselves,
-    never followed.
+    none of whose processes uses it: that of the person who had the job before. Below it, what belongs to others
+    and files with several names stay as they are. Its own owner changes last: an interrupted hand-over begins again.
+    Links are changed themselves, never followed.
     """
     found = path.lstat()
-    if found.st_uid == owner[0] or (found.st_uid != os.geteuid() and not whosever):
+    former = found.st_uid
+    if former == owner[0] or (former != os.geteuid() and not whosever):
         return
     if path.is_dir() and not path.is_symlink():
-        os.chown(path, os.geteuid(), -1, follow_symlinks=False)
         path.chmod(0o700)
         for _, directories, files, handle in os.fwalk(path, topdown=False, follow_symlinks=False):
             for name in (*directories, *files):
                 with suppress(FileNotFoundError):  # its owner's processes may run
-                    os.chown(name, *owner, dir_fd=handle, follow_symlinks=False)
+                    each = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                    if each.st_uid == former and (stat.S_ISDIR(each.st_mode) or each.st_nlink == 1):
+                        os.chown(name, *owner, dir_fd=handle, follow_symlinks=False)
     os.chown(path, *owner, follow_symlinks=False)
 
 
