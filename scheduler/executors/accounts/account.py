@@ -81,7 +81,7 @@ def hand_over(path: Path, owner: tuple[int, int], *, whosever: bool = False) -> 
 
     It does if it is older than the accounts of jobs and notebooks. With ``whosever`` it may belong to any account,
     none of whose processes uses it: that of the person who had the job before. Below it, what belongs to others
-    and files with several names stay as they are. Its own owner changes last: an interrupted hand-over begins again.
+    and files with several names stay as they are. Its own owner changes last: an interruption begins it again.
     Links are changed themselves, never followed.
     """
     found = path.lstat()
