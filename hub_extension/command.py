@@ -97,7 +97,7 @@ COMMANDS = {
     "unbook": Entry(f"{HERE}.bookings:unbook", "", "Cancel bookings."),
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
     "audit": Entry(f"{HERE}.audit:audit", "", "Show who did what, and export it."),
-    "needs": Entry(f"{HERE}.home:needs", "", "List what needs an administrator."),
+    "needs": Entry(f"{HERE}.needs:needs", "", "List what needs an administrator."),
     "report": Entry(f"{HERE}.report:report", "", "Report GPU-hours, waits and costs."),
     "what-if": Entry(f"{HERE}.what_if:what_if", "", "Simulate the last weeks with other nodes, quotas or rules."),
     "history": Entry(f"{HERE}.history:history", "", "Export the pool's past as a scenario to simulate."),
@@ -193,7 +193,7 @@ class Springtide(click.Group):
 
 def missing(command: str, extra: str, error: ModuleNotFoundError) -> NotDoneError:
     """Return the error of a command whose library is not installed."""
-    from springtide.hub_extension.commands.needs import remedy  # noqa: PLC0415 - most commands start faster without it
+    from springtide.hub_extension.commands.missing_extras import remedy  # noqa: PLC0415 - most commands start faster without it
 
     how = remedy(command, extra)
     package = (error.name or "").partition(".")[0]

@@ -117,10 +117,10 @@ async def _add(call: Call, changes: Iterator[Change], file: str) -> None:
             await call.pool.groups.add(project, person, call.caller.token)
         except Refusal as refusal:
             message = (
-                f"The file is applied, but {given(person)} is not in {given(project)} yet, nor are later ones. "
+                f"{given(person)} is not in {given(project)} yet, nor are members after her; all else is done. "
                 f"{refusal.message}"
             )
-            hint = f"{refusal.hint} Then apply the file again.".strip()
+            hint = f"{refusal.hint} Then do the same again: what is done stays.".strip()
             raise Refusal(refusal.status, refusal.code, message, hint=hint) from refusal
         await _record(call, "member.add", change, file)
 

@@ -42,7 +42,7 @@ def join(
 ) -> None:
     """Put a person into projects, with a build quota of her own: join anna --project vision --like joe.
 
-    All of it is done, or nothing.
+    All of it is checked first. If the hub then refuses a project, the command names it, and may be repeated.
     """
     if not (projects or like or build is not None):
         raise click.UsageError("Give at least one of --project, --build and --like.")

@@ -1,40 +1,56 @@
-"""What a command needs that is not installed, and how to install it where the command runs."""
+"""``springtide needs``."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Mapping
-from pathlib import Path
+import time
 
-from springtide.scheduler.user_environments import installs_here, user_environments
+import click
+
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
+from springtide.hub_extension.commands.times import local
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import Need
+from springtide.scheduler.wording import ago, count
 
 
-def remedy(
-    command: str, extra: str, environ: Mapping[str, str] = os.environ, *, can_install: bool | None = None
-) -> str:
-    """Return how the libraries of an extra are installed for a command, as the end of a sentence.
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="List what is left for now, too.")
+@click.option("--leave", metavar="ID", help="Leave an entry as it is for some days, instead of listing.")
+@click.option("--days", type=click.FloatRange(0, 366, min_open=True), help="How many days; 7 by default.")
+@json_option
+def needs(*, everything: bool, leave: str | None, days: float | None, as_json: bool) -> None:
+    """List what needs an administrator, as the page Overview does, with what to do about it.
 
-    It names the active environment, if the command does not run in that; else pip, if it can change this Python,
-    as ``can_install`` says (None: as `installs_here` finds); else an environment of the person's own.
+    For administrators of the pool. The exit code is 1 if an entry is a problem.
     """
-    package = f"'springtide[{extra}]'" if extra else "springtide"
-    active = environ.get("VIRTUAL_ENV", "")
-    if active and (Path(active) / "bin/python").exists() and not _is_this(Path(active)):
-        return (
-            f"install it in the active environment {Path(active).name}, and use that one's Python: "
-            f"python -m pip install {package}, then python -m springtide {command}"
-        )
-    if installs_here() if can_install is None else can_install:
-        return f"pip install {package}"
-    name = extra or "springtide"
-    activate = user_environments(environ, lambda _line: None).root / name / "bin/activate"
-    return (
-        "the packages of this Python belong to the hub, so make an environment of your own: "
-        f"springtide env create {name} {package}; source {activate}; springtide {command}"
-    )
+    if days is not None and leave is None:
+        raise click.UsageError("--days says for how long --leave leaves an entry; name one with --leave ID.")
+    with Client() as client:
+        found = client.needs() if leave is None else client.leave_need(leave, 7.0 if days is None else days)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found.items, empty="Nothing needs you.")
+        if everything and found.left:
+            say("Left for now:")
+            _print(found.left)
+        elif found.left:
+            say(f"{count(len(found.left), 'entry', 'entries')} left for now: --all lists them.")
+    if leave is None and any(need.problem for need in found.items):
+        raise click.exceptions.Exit(1)
 
 
-def _is_this(environment: Path) -> bool:
-    """Return whether this Python is that of an environment."""
-    return os.path.realpath(environment) == os.path.realpath(sys.prefix)
+def _print(found: list[Need], empty: str = "") -> None:
+    now = time.time()
+    for need in found:
+        mark = "PROBLEM" if need.problem else "note   "
+        click.echo(f"{mark}  {one_line(need.said)} ({_when(need, now)})")
+        click.echo(f"         → {one_line(need.remedy)}")
+        click.echo(f"         {need.id}")
+    if not found and empty:
+        click.echo(empty)
+
+
+def _when(need: Need, now: float) -> str:
+    """Return until when an entry lasts, of one that does not end by itself how long it has been there."""
+    return ago(need.since, now) if need.until is None else f"until {local(need.until)}"

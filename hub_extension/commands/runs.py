@@ -14,7 +14,7 @@ import click
 from msgspec import Struct
 
 from springtide.hub_extension.commands.jobs import check_choice, filter_options, is_filtered
-from springtide.hub_extension.commands.needs import remedy
+from springtide.hub_extension.commands.missing_extras import remedy
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
 from springtide.hub_extension.tracking.tracker import (
     NotTakenError,

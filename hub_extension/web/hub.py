@@ -212,7 +212,7 @@ class HubGroups:
         return Refusal(
             422,
             "hub_refused",
-            f"The hub refused: {_said(response)}",
+            f"The hub refused: {_said(response)}.",
             hint="People are known to the hub once they have logged in or an administrator has added them.",
         )
 
@@ -255,6 +255,6 @@ def _away() -> Refusal:
 def _said(response: HTTPResponse) -> str:
     """Return the message of the hub's answer, or its status code if there is no message."""
     try:
-        return str(msgspec.json.decode(response.body)["message"])[:300]
+        return str(msgspec.json.decode(response.body)["message"])[:300].rstrip(". ")
     except (msgspec.DecodeError, KeyError, TypeError):
         return f"status {response.code}"

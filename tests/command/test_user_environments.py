@@ -16,7 +16,7 @@ from pool_process import running_service
 from terminal import Done, Run, called
 from wheels import write_wheel
 
-from springtide.hub_extension.commands.needs import remedy
+from springtide.hub_extension.commands.missing_extras import remedy
 from springtide.scheduler.user_environments import (
     UserEnvironmentError,
     UserEnvironments,
