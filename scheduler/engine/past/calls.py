@@ -22,9 +22,9 @@ from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.scenario.shape import Document
 from springtide.scheduler.scenario.write import written
+from springtide.scheduler.settings import DAY
 from springtide.scheduler.store.queries.past import past, recorded_since
 
-DAY = 86_400.0
 STEP = 600.0
 """Seconds to whose multiples the end of a past is rounded down, so that a question stays the same for a while."""
 LONGEST = 400 * DAY

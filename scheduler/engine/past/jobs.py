@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from springtide.scheduler.engine import messages
-from springtide.scheduler.engine.past.span import Span
+from springtide.scheduler.engine.past.period import Period
 from springtide.scheduler.engine.state.ledger import lost_work
 from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import JobState
@@ -57,24 +57,24 @@ class JobParts:
 
 
 def job_parts(
-    jobs: Iterable[JobRecord], forgotten: Iterable[LedgerEntry], span: Span, stops: Stops, types: Sequence[str]
+    jobs: Iterable[JobRecord], forgotten: Iterable[LedgerEntry], period: Period, stops: Stops, types: Sequence[str]
 ) -> JobParts:
-    """Return the jobs of a span. Of the types that they accept those stay that are among the ``types`` of then."""
+    """Return the jobs of a period. Of the types that they accept those stay that are among its ``types``."""
     running = [job for job in jobs if job.rules.runs]
     ends = {job.id: job.standing.ended for job in running}
     known = _run_times(running)
     parts, restarts, guessed, held = [], [], 0, 0
     for job in running:
-        away, paused = _away(job, span, stops, ends)
+        away, paused = _away(job, period, stops, ends)
         held += paused
-        work = _Work(job, span)
+        work = _Work(job, period)
         guess = not job.state.final or not work.total
         guessed += guess
         restarts += work.restarts
         parts.append(
-            _part(job, span, work, away=away, usual=known.usual(job.spec) if guess else None, types=types)
+            _part(job, period, work, away=away, usual=known.usual(job.spec) if guess else None, types=types)
         )
-    deleted = list(_deleted(forgotten, span, types))
+    deleted = list(_deleted(forgotten, period, types))
     return JobParts([*parts, *deleted], _notes(guessed, held, len(deleted)), restarts)
 
 
@@ -95,9 +95,9 @@ def _notes(guessed: int, held: int, deleted: int) -> list[str]:
 
 
 class _Work:
-    """What the attempts of a job did, in seconds with all its workers; ``before`` the span, and in ``total``."""
+    """What the attempts of a job did, in seconds with all its workers; ``before`` the period, and in ``total``."""
 
-    def __init__(self, job: JobRecord, span: Span) -> None:
+    def __init__(self, job: JobRecord, period: Period) -> None:
         full = job.spec.workers * job.spec.gpus
         self.total = self.before = 0.0
         self.restarts: list[float] = []
@@ -105,7 +105,7 @@ class _Work:
         self.spacings: list[float] = []
         self.saves = job.standing.saved is not None or not job.attempts
         for attempt in job.attempts:
-            ended = span.end if attempt.ended is None else attempt.ended
+            ended = period.end if attempt.ended is None else attempt.ended
             begun = attempt.created
             if attempt.number > 1 and attempt.started is not None:
                 self.restarts.append(attempt.started - attempt.created)
@@ -114,11 +114,11 @@ class _Work:
             rate = attempt.gpus / full
             done = max(0.0, ended - begun) * rate - lost / full
             self.total += done
-            if ended <= span.start:
+            if ended <= period.start:
                 self.before += done
-            elif begun < span.start:
-                self.before += min(done, (span.start - begun) * rate)
-            if attempt.created <= span.start < ended:
+            elif begun < period.start:
+                self.before += min(done, (period.start - begun) * rate)
+            if attempt.created <= period.start < ended:
                 self.live = attempt
             if attempt.state is AttemptState.PAUSED:
                 self._follow_pause(attempt, ended)
@@ -138,7 +138,7 @@ class _Work:
 
 def _part(
     job: JobRecord,
-    span: Span,
+    period: Period,
     work: _Work,
     *,
     away: tuple[tuple[float, float], ...],
@@ -153,20 +153,20 @@ def _part(
         duration = max(usual or 0.0, 2.0 * work.total) or UNKNOWN_RUN_TIME
     elif not job.attempts:
         duration = usual or UNKNOWN_RUN_TIME
-    started = standing.started is not None and standing.started < span.start
+    started = standing.started is not None and standing.started < period.start
     never_ran = job.state is JobState.CANCELLED and standing.started is None and standing.ended is not None
     return JobPart(
         **options,
         name=f"{spec.name[:200]}-{spec.seq}",
         project=spec.project,
         user=spec.user,
-        submitted=span.time(spec.submitted),
+        submitted=period.time(spec.submitted),
         duration=round(duration, 3),
         placed=_placed(work.live, spec.workers),
         worked=round(min(work.before, duration), 3),
-        started=span.time(standing.started) if started and standing.started is not None else None,
+        started=period.time(standing.started) if started and standing.started is not None else None,
         away=away,
-        cancelled=span.time(standing.ended) if never_ran and standing.ended is not None else None,
+        cancelled=period.time(standing.ended) if never_ran and standing.ended is not None else None,
         saves=work.saves,
         checkpoint_every=work.checkpoint_every,
         usual_runtime=None if standing.usual_runtime is None else round(standing.usual_runtime, 3),
@@ -189,47 +189,47 @@ def _run_times(jobs: Iterable[JobRecord]) -> RunTimes:
 
 
 def _away(
-    job: JobRecord, span: Span, stops: Stops, ends: Mapping[str, float | None]
+    job: JobRecord, period: Period, stops: Stops, ends: Mapping[str, float | None]
 ) -> tuple[tuple[tuple[float, float], ...], bool]:
     """Return when a job was kept from running, and whether its user had paused it at a known time."""
     found = [*stops.jobs.get(job.id, ()), *stops.projects.get(job.spec.project, ())]
     test = job.standing.test_run
     if test is not None:
-        found.append((job.spec.submitted, ends.get(test.job) or _first_created(job, span)))
-    paused = list(_paused_by_people(job, span))
-    last = span.end if job.standing.ended is None else job.standing.ended
-    return tuple(_joined([*found, *paused], span, job.spec.submitted, last)), bool(paused)
+        found.append((job.spec.submitted, ends.get(test.job) or _first_created(job, period)))
+    paused = list(_paused_by_people(job, period))
+    last = period.end if job.standing.ended is None else job.standing.ended
+    return tuple(_joined([*found, *paused], period, job.spec.submitted, last)), bool(paused)
 
 
-def _first_created(job: JobRecord, span: Span) -> float:
-    return job.attempts[0].created if job.attempts else span.end
+def _first_created(job: JobRecord, period: Period) -> float:
+    return job.attempts[0].created if job.attempts else period.end
 
 
-def _paused_by_people(job: JobRecord, span: Span) -> Iterator[tuple[float, float]]:
+def _paused_by_people(job: JobRecord, period: Period) -> Iterator[tuple[float, float]]:
     """Yield the stretches from each pause by a person until the job ran again."""
     for attempt, later in zip(job.attempts, [*job.attempts[1:], None], strict=False):
         why = attempt.asked_why
         if why is not None and why.code == messages.HELD and attempt.asked_at is not None:
             again = later.created if later is not None else job.standing.ended
-            yield attempt.asked_at, span.end if again is None else again
+            yield attempt.asked_at, period.end if again is None else again
 
 
 def _joined(
-    stretches: Iterable[tuple[float, float]], span: Span, first: float, last: float
+    stretches: Iterable[tuple[float, float]], period: Period, first: float, last: float
 ) -> Iterator[tuple[float, float]]:
     """Yield stretches of the life of a job as times of the scenario, those that touch as one."""
     joined: list[list[float]] = []
     for start, end in sorted((max(start, first), min(end, last)) for start, end in stretches):
-        if end <= max(start, span.start):
+        if end <= max(start, period.start):
             continue
         if joined and start <= joined[-1][1]:
             joined[-1][1] = max(joined[-1][1], end)
         else:
             joined.append([start, end])
-    yield from ((span.time(start), span.time(end)) for start, end in joined)
+    yield from ((period.time(start), period.time(end)) for start, end in joined)
 
 
-def _deleted(entries: Iterable[LedgerEntry], span: Span, types: Sequence[str]) -> Iterator[JobPart]:
+def _deleted(entries: Iterable[LedgerEntry], period: Period, types: Sequence[str]) -> Iterator[JobPart]:
     """Yield the jobs that only the ledger knows."""
     by_job: dict[str, list[LedgerEntry]] = defaultdict(list)
     for entry in entries:
@@ -242,7 +242,7 @@ def _deleted(entries: Iterable[LedgerEntry], span: Span, types: Sequence[str]) -
         work = [(each, (each.end - each.start) * each.gpus / full) for each in own]
         begun = min(each.start for each in own)
         nodes = [name for name, held in first.nodes.items() for _ in range(held // gpus)]
-        runs = begun <= span.start
+        runs = begun <= period.start
         yield JobPart(
             name=f"deleted job {number}",
             project=first.project,
@@ -250,8 +250,8 @@ def _deleted(entries: Iterable[LedgerEntry], span: Span, types: Sequence[str]) -
             workers=workers,
             gpus=gpus,
             gpu_types=(first.gpu_type,) if first.gpu_type in types and len(types) > 1 else (),
-            submitted=span.time(begun - (first.wait or 0.0)),
+            submitted=period.time(begun - (first.wait or 0.0)),
             duration=round(sum(done - each.lost / full * (each.ended == PAUSED) for each, done in work), 3),
             placed=tuple(nodes) if runs else (),
-            started=span.time(begun) if runs and first.wait is None else None,
+            started=period.time(begun) if runs and first.wait is None else None,
         )

@@ -1,4 +1,4 @@
-"""The span of a past, and its times as those of a scenario."""
+"""The period of a past, and its moments as times of a scenario."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Period:
     """The time from ``start`` to ``end``, in seconds since the epoch; ``origin`` is the scenario's time 0."""
 
     start: float

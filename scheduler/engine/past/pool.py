@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from springtide.scheduler.engine.past.jobs import Stops
-from springtide.scheduler.engine.past.span import Span
+from springtide.scheduler.engine.past.period import Period
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.scenario.shape import ChangePart, NodePart, ProjectPart
 from springtide.scheduler.store.ledger import EndedFact, FactKind
@@ -31,12 +31,12 @@ class _Seen:
     last: float
 
 
-def seen_nodes(jobs: Iterable[JobRecord], span: Span) -> dict[str, _Seen]:
+def seen_nodes(jobs: Iterable[JobRecord], period: Period) -> dict[str, _Seen]:
     """Return the nodes that attempts ran on, by name."""
     found: dict[str, _Seen] = {}
     for job in jobs:
         for attempt in job.attempts:
-            ended = span.end if attempt.ended is None else attempt.ended
+            ended = period.end if attempt.ended is None else attempt.ended
             for worker in attempt.placement:
                 most = max(worker.gpus, default=-1) + 1
                 seen = found.setdefault(worker.node, _Seen(attempt.gpu_type, most, attempt.created, ended))
@@ -54,9 +54,9 @@ class PastNodes:
 
 
 def past_nodes(
-    present: Sequence[Node], seen: Mapping[str, _Seen], facts: Iterable[EndedFact], span: Span
+    present: Sequence[Node], seen: Mapping[str, _Seen], facts: Iterable[EndedFact], period: Period
 ) -> PastNodes:
-    """Return the nodes of a span: the ``present`` ones, and how they became so by the recorded numbers of GPUs.
+    """Return the nodes of a period: the ``present`` ones, and how they became so by the recorded numbers of GPUs.
 
     Going back from the present, nodes that no attempt had used before leave when a type had fewer GPUs, and nodes
     that are gone return when it had more. What fits no node is a node of its own.
@@ -66,7 +66,7 @@ def past_nodes(
     types: dict[str, str] = {node.name: node.gpu_type for node in present}
     gone = {name: each for name, each in seen.items() if name not in nodes}
     types.update({name: each.gpu_type for name, each in gone.items()})
-    steps = sorted(_steps(facts, span), reverse=True)
+    steps = sorted(_steps(facts, period), reverse=True)
     later: list[tuple[float, dict[str, int]]] = []
     for at, gpu_type, missing in steps:
         before = dict(gpus)
@@ -78,24 +78,24 @@ def past_nodes(
         if changed:
             later.append((at, changed))
     for name, each in gone.items():
-        if name not in gpus and each.last > span.start:
+        if name not in gpus and each.last > period.start:
             gpus[name] = each.gpus
     parts = [_node_part(name, number, types[name], nodes.get(name)) for name, number in gpus.items()]
-    changes = [ChangePart(at=span.time(at), gpus=changed) for at, changed in reversed(later)]
+    changes = [ChangePart(at=period.time(at), gpus=changed) for at, changed in reversed(later)]
     return PastNodes(parts, changes)
 
 
-def _steps(facts: Iterable[EndedFact], span: Span) -> Iterator[tuple[float, str, int]]:
-    """Yield when a type got more GPUs within the span, or fewer, and how many; the first number is no change."""
+def _steps(facts: Iterable[EndedFact], period: Period) -> Iterator[tuple[float, str, int]]:
+    """Yield when a type got more GPUs within the period, or fewer, and how many; the first number is no change."""
     by_type: dict[str, list[EndedFact]] = defaultdict(list)
     for fact in facts:
-        if fact.kind is FactKind.GPUS and fact.end > span.start:
+        if fact.kind is FactKind.GPUS and fact.end > period.start:
             by_type[fact.gpu_type].append(fact)
     for gpu_type, own in by_type.items():
         own.sort(key=lambda fact: fact.start)
         for before, after in pairwise(own):
             difference = int((after.value or 0) - (before.value or 0))
-            if difference and after.start > span.start:
+            if difference and after.start > period.start:
                 yield after.start, gpu_type, difference
 
 
@@ -163,7 +163,7 @@ def _node_part(name: str, gpus: int, gpu_type: str, node: Node | None) -> NodePa
 # ---------- drains
 
 
-def drain_changes(audit: Iterable[AuditRecord], nodes: Iterable[NodePart], span: Span) -> list[ChangePart]:
+def drain_changes(audit: Iterable[AuditRecord], nodes: Iterable[NodePart], period: Period) -> list[ChangePart]:
     """Return the drains of nodes and GPUs as changes; those from before the span come when it begins."""
     known = {node.name for node in nodes}
     open_before: dict[str, bool] = {}
@@ -178,7 +178,7 @@ def drain_changes(audit: Iterable[AuditRecord], nodes: Iterable[NodePart], span:
             continue
         if match is not None:
             (taken[name].add if how == DRAIN else taken[name].discard)(int(match["index"]))
-        if entry.at <= span.start:
+        if entry.at <= period.start:
             if match is None:
                 open_before[name] = how != DRAIN
             else:
@@ -187,9 +187,9 @@ def drain_changes(audit: Iterable[AuditRecord], nodes: Iterable[NodePart], span:
         empties = (name,) if match is None and how == DRAIN and not entry.after.get("finish") else ()
         available = {name: how != DRAIN} if match is None else {}
         indices = {} if match is None else {name: sorted(taken[name])}
-        changes.append(ChangePart(at=span.time(entry.at), available=available, taken=indices, empties=empties))
+        changes.append(ChangePart(at=period.time(entry.at), available=available, taken=indices, empties=empties))
     if open_before or taken_before:
-        at = span.time(span.start)
+        at = period.time(period.start)
         changes.insert(0, ChangePart(at=at, available=open_before, taken=taken_before))
     return changes
 
@@ -198,7 +198,11 @@ def drain_changes(audit: Iterable[AuditRecord], nodes: Iterable[NodePart], span:
 
 
 def past_projects(
-    present: Sequence[Project], facts: Iterable[EndedFact], types: Sequence[str], named: Iterable[str], span: Span
+    present: Sequence[Project],
+    facts: Iterable[EndedFact],
+    types: Sequence[str],
+    named: Iterable[str],
+    period: Period,
 ) -> tuple[list[ProjectPart], list[ChangePart]]:
     """Return the projects with their quotas and limits at the beginning, and how these changed.
 
@@ -206,7 +210,7 @@ def past_projects(
     """
     history: dict[tuple[FactKind, str], dict[str, list[EndedFact]]] = defaultdict(lambda: defaultdict(list))
     for fact in sorted(facts, key=lambda fact: fact.start):
-        if fact.kind in {FactKind.QUOTA, FactKind.LIMIT} and fact.end > span.start and fact.start < span.end:
+        if fact.kind in {FactKind.QUOTA, FactKind.LIMIT} and fact.end > period.start and fact.start < period.end:
             history[fact.kind, fact.project][fact.gpu_type].append(fact)
     now = {project.name: project for project in sorted(present, key=lambda project: project.age)}
     names = dict.fromkeys([*now, *(name for _, name in history), *named])
@@ -218,9 +222,9 @@ def past_projects(
         for kind, field, missing in ((FactKind.QUOTA, "quota", 0), (FactKind.LIMIT, "limit", None)):
             known = history.get((kind, name), {})
             kept = getattr(project, field)
-            amounts[field] = _amount(known, span.start, types, missing) if known else kept
-            times = {fact.start for own in known.values() for fact in own if fact.start > span.start}
-            times |= {fact.end for own in known.values() for fact in own if fact.end < span.end}
+            amounts[field] = _amount(known, period.start, types, missing) if known else kept
+            times = {fact.start for own in known.values() for fact in own if fact.start > period.start}
+            times |= {fact.end for own in known.values() for fact in own if fact.end < period.end}
             for at in sorted(times):
                 changes[at][field][name] = _amount(known, at, types, missing)
         parent = project.parent if project.parent in names else None
@@ -228,7 +232,7 @@ def past_projects(
             ProjectPart(name=name, parent=parent, weight=project.weight, priority=project.priority, **amounts)
         )
     found = sorted(changes.items())
-    return parts, [ChangePart(at=span.time(at), quota=each["quota"], limit=each["limit"]) for at, each in found]
+    return parts, [ChangePart(at=period.time(at), quota=each["quota"], limit=each["limit"]) for at, each in found]
 
 
 def _amount(
@@ -255,7 +259,7 @@ def _amount(
 
 
 def stops_of(
-    audit: Iterable[AuditRecord], projects: Sequence[ProjectPart], jobs: Iterable[JobRecord], span: Span
+    audit: Iterable[AuditRecord], projects: Sequence[ProjectPart], jobs: Iterable[JobRecord], period: Period
 ) -> Stops:
     """Return when jobs were on hold and projects frozen; a hold of a sweep or a tested job holds its parts."""
     begun: dict[tuple[str, str], float] = {}
@@ -268,7 +272,7 @@ def stops_of(
         elif how in {"release", "unfreeze"} and key in begun:
             found[key].append((begun.pop(key), entry.at))
     for key, at in begun.items():
-        found[key].append((at, span.end))
+        found[key].append((at, period.end))
     held = {subject: stretches for (what, subject), stretches in found.items() if what == "job"}
     frozen = {subject: stretches for (what, subject), stretches in found.items() if what == "project"}
     by_job = {

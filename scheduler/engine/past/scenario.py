@@ -10,8 +10,8 @@ from statistics import median
 from msgspec import structs
 
 from springtide.scheduler.engine.past.jobs import job_parts
+from springtide.scheduler.engine.past.period import Period
 from springtide.scheduler.engine.past.pool import drain_changes, past_nodes, past_projects, seen_nodes, stops_of
-from springtide.scheduler.engine.past.span import Span
 from springtide.scheduler.gpu_types import pool_types
 from springtide.scheduler.model import Node, Project, Settings
 from springtide.scheduler.scenario.shape import ChangePart, Document, JobPart, NodePart, SettingsPart
@@ -39,15 +39,15 @@ def scenario_of(past: Past, present: Present, start: float, end: float) -> Docum
     """Return the scenario of the time from ``start`` to ``end``."""
     first = min([start, *(job.spec.submitted for job in past.jobs)])
     first = min([first, *(each.start - (each.wait or 0.0) for each in past.forgotten)])
-    span = Span(start, end, float(floor(first)))
-    nodes = past_nodes(present.nodes, seen_nodes(past.jobs, span), past.facts, span)
+    period = Period(start, end, float(floor(first)))
+    nodes = past_nodes(present.nodes, seen_nodes(past.jobs, period), past.facts, period)
     order = present.settings.gpu_types
     types = pool_types((Node(part.name, part.gpus, part.gpu_type) for part in nodes.parts), order)
     named = [job.spec.project for job in past.jobs] + [each.project for each in past.forgotten]
-    projects, quotas = past_projects(present.projects, past.facts, types, named, span)
-    stops = stops_of(past.audit, projects, past.jobs, span)
-    jobs = job_parts(past.jobs, past.forgotten, span, stops, types)
-    changes: list[ChangePart] = [*nodes.changes, *quotas, *drain_changes(past.audit, nodes.parts, span)]
+    projects, quotas = past_projects(present.projects, past.facts, types, named, period)
+    stops = stops_of(past.audit, projects, past.jobs, period)
+    jobs = job_parts(past.jobs, past.forgotten, period, stops, types)
+    changes: list[ChangePart] = [*nodes.changes, *quotas, *drain_changes(past.audit, nodes.parts, period)]
     restarts = [each for each in jobs.restarts if each >= 0]
     return Document(
         nodes=nodes.parts,
@@ -55,7 +55,7 @@ def scenario_of(past: Past, present: Present, start: float, end: float) -> Docum
         jobs=seated(jobs.parts, nodes.parts),
         gpu_types=list(types),
         surplus=present.settings.surplus,
-        span=(span.time(start), span.time(end)),
+        span=(period.time(start), period.time(end)),
         changes=sorted(changes, key=lambda change: change.at),
         settings=SettingsPart(
             order=present.settings.order,
@@ -63,9 +63,9 @@ def scenario_of(past: Past, present: Present, start: float, end: float) -> Docum
             use_half_life=present.settings.use_half_life,
             restart_cost=round(median(restarts), 3) if restarts else 0.0,
         ),
-        origin=span.origin,
+        origin=period.origin,
         prices=present.prices,
-        notes=[*ALWAYS, *jobs.notes, *_notes(past, span)],
+        notes=[*ALWAYS, *jobs.notes, *_notes(past, period)],
     )
 
 
@@ -86,18 +86,18 @@ def seated(jobs: Iterable[JobPart], nodes: Iterable[NodePart]) -> list[JobPart]:
     return found
 
 
-def _notes(past: Past, span: Span) -> list[str]:
+def _notes(past: Past, period: Period) -> list[str]:
     notes = []
     changed = {
         field
         for entry in past.audit
-        if entry.what == "project.change" and entry.at > span.start
+        if entry.what == "project.change" and entry.at > period.start
         for field in ("weight", "priority", "parent")
         if field in entry.before
     }
     if changed:
         notes.append(f"Of projects the {listed(sorted(changed))} of now counts for the whole time.")
-    known = min((fact.start for fact in past.facts if fact.kind is FactKind.GPUS), default=span.end)
-    if known > span.start + 1.0:
+    known = min((fact.start for fact in past.facts if fact.kind is FactKind.GPUS), default=period.end)
+    if known > period.start + 1.0:
         notes.append("The numbers of GPUs and the quotas before they were first recorded are those of then.")
     return notes

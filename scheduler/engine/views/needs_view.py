@@ -17,6 +17,7 @@ from springtide.scheduler.engine.views import pool_view
 from springtide.scheduler.model import Reason
 from springtide.scheduler.sentences import Role
 from springtide.scheduler.sentences.sentence import Param
+from springtide.scheduler.settings import DAY
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import (
     POOL,
@@ -30,7 +31,6 @@ from springtide.scheduler.store.tables import (
 from springtide.scheduler.wire import Need, NeedAction, NeedCall, NeedKind
 from springtide.scheduler.wording import count
 
-DAY: Final = 86_400.0
 DRAINED_FOR: Final = DAY
 """Age at which a drain without an end needs somebody, in seconds."""
 SOON: Final = 7 * DAY
