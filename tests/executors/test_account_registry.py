@@ -255,7 +255,7 @@ def test_what_is_handed_over_follows_no_link_and_changes_nobody_elses_files(tmp_
     hand_over(ours, (FIRST, FIRST))
     hand_over(ours, (FIRST + 1, FIRST + 1))
     found = {path.name: path.lstat().st_uid for path in (ours, *ours.rglob("*"))}
-    assert found == {"ours": FIRST, "below": FIRST, "file": FIRST, "link": FIRST}
+    assert found == {"ours": FIRST, "below": FIRST, "file": FIRST, "link": 0}
     assert elsewhere.stat().st_uid == 0
 
 
@@ -270,6 +270,7 @@ def test_what_a_person_had_before_is_handed_over_without_what_belongs_to_others(
     (hers / "planted").write_text("x")
     os.chown(hers / "planted", FIRST + 2, FIRST + 2)
     os.link(others, hers / "linked")
+    os.link(hers / "file", tmp_path / "another name of hers")
     hand_over(hers, (FIRST + 1, FIRST + 1), whosever=True)
     found = {path.name: path.lstat().st_uid for path in (hers, *hers.rglob("*"))}
     assert found == {"hers": FIRST + 1, "file": FIRST + 1, "planted": FIRST + 2, "linked": 0}

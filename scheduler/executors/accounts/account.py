@@ -79,13 +79,12 @@ def make_private(path: Path, owner: tuple[int, int]) -> None:
 def hand_over(path: Path, owner: tuple[int, int], *, whosever: bool = False) -> None:
     """Give a file or a directory with all below it to the account, if it belongs to this process's account.
 
-    It does if it is older than the accounts of jobs and notebooks. With ``whosever`` it may belong to any account,
-    none of whose processes uses it: that of the person who had the job before. Below it, what belongs to others
-    and files with several names stay as they are. Its own owner changes last: an interruption begins it again.
-    Links are changed themselves, never followed.
+    It does if it is older than the accounts of jobs and notebooks. With ``whosever`` it may belong to any account:
+    that of the person who had the job before. Below it, entries of others and links keep their owner, and so do
+    files of this process's account with several names. Its own owner changes last, so that an interrupted
+    change is done again.
     """
-    found = path.lstat()
-    former = found.st_uid
+    former = path.lstat().st_uid
     if former == owner[0] or (former != os.geteuid() and not whosever):
         return
     if path.is_dir() and not path.is_symlink():
@@ -93,10 +92,20 @@ def hand_over(path: Path, owner: tuple[int, int], *, whosever: bool = False) -> 
         for _, directories, files, handle in os.fwalk(path, topdown=False, follow_symlinks=False):
             for name in (*directories, *files):
                 with suppress(FileNotFoundError):  # its owner's processes may run
-                    each = os.stat(name, dir_fd=handle, follow_symlinks=False)
-                    if each.st_uid == former and (stat.S_ISDIR(each.st_mode) or each.st_nlink == 1):
-                        os.chown(name, *owner, dir_fd=handle, follow_symlinks=False)
+                    _give(name, handle, former, owner)
     os.chown(path, *owner, follow_symlinks=False)
+
+
+def _give(name: str, within: int, former: int, owner: tuple[int, int]) -> None:
+    """Give a file or directory of the former owner to another one, and nothing that takes its name meanwhile."""
+    found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
+    try:
+        about = os.fstat(found)
+        is_known = stat.S_ISDIR(about.st_mode) or about.st_nlink == 1 or former != os.geteuid()
+        if about.st_uid == former and is_known and not stat.S_ISLNK(about.st_mode):
+            os.chown(f"/proc/self/fd/{found}", *owner)
+    finally:
+        os.close(found)
 
 
 def interpreter_places() -> tuple[Path, ...]:
