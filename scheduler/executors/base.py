@@ -5,8 +5,8 @@ An executor carries out requests and reports observations; it decides nothing. I
 1. A request names an attempt by `AttemptKey` and can be repeated: what exists already is adopted.
 2. At most one set of processes ever runs for a key, whichever requests are repeated or interrupted.
 3. An attempt is reported as gone only when every process it started is proven to have ended.
-4. Attempts outlive the service. After a restart `attempts()` returns all of them, ended ones included, until
-   `discard` is called for them.
+4. Attempts outlive the service. After a restart `attempts()` returns all that something is left of beside their
+   records, and `recall` the others, ended ones included, until `discard` is called for them.
 5. Statuses of one attempt are reported in the order in which they came about; one may be reported repeatedly.
 6. A request with an older epoch than the executor has seen is refused with `StaleEpochError`.
 """

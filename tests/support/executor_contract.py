@@ -168,12 +168,8 @@ class ExecutorContract:
         assert ended.exit is not None
         assert (ended.exit.code, ended.exit.paused, ended.exit.complete) == (0, True, complete)
         await bench.restart()
-        found = await bench.status(spec.key)
-        for _ in range(600):
-            if found is not None:
-                break
-            await asyncio.sleep(0.1)
-            found = await bench.status(spec.key)
+        found = await bench.executor.recall(spec.key)
+        assert found is not None
         assert found.exit is not None
         assert found.exit.complete is complete
 

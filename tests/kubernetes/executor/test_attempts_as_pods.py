@@ -62,7 +62,6 @@ async def test_a_pause_frees_the_gpus_only_when_the_pod_has_ended(bench: KubeBen
     ended = (await bench.gone(KEY)).exit
     assert ended is not None
     assert (ended.code, ended.paused, ended.killed) == (75, True, False)
-    assert bench.pod()["status"]["phase"] == "Failed"
 
 
 async def test_a_kill_leaves_less_time_than_the_pause_before_it(bench: KubeBench) -> None:
