@@ -81,7 +81,7 @@ def picture_of_the_notebook(susan: Person, joe: Person) -> None:
     joe.start_notebook()
     joe.tab.keyboard.press("Control+b")
     for card in cards:
-        expect(card.get_by_test_id("job-progress")).to_contain_text(re.compile(r"[2-9]\d of 100"), timeout=60_000)
+        expect(card.get_by_test_id("job-progress")).to_contain_text(re.compile(r"[2-9]\d of 400"), timeout=60_000)
     joe.type_and_run(
         "from springtide.widgets import pool\n"
         "pool.submit('python train.py --epochs 60 --layers 512', gpus=2, name='faces')"

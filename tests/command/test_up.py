@@ -44,7 +44,8 @@ def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
     assert "Admin         admin: edits projects and quotas" in said
     assert f"Password      {hub.password}, the same for all\n" in said
     assert f"kept in {hub.state_dir}/password, which only you may read" in said
-    assert said.index("Log in as susan, press Start") < said.index("Log in as joe in a private window")
+    together = said.index("the same as joe in a private window")
+    assert said.index("Log in as susan and press Start") < together < said.index("Run the notebook of susan")
     assert "11 simulated GPUs: 3 for build notebooks, 8 for train jobs" in said
     assert f"{address}/services/springtide/pool" in said
 

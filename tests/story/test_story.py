@@ -37,7 +37,7 @@ def susan(hub: Hub, browser: Browser, epochs: int, slow_example: str) -> Person:
     susan = Person.log_in(browser, hub, "susan")
     susan.start_notebook()
     (hub.state_dir / "homes/susan/examples/digits/train.py").write_text(slow_example)
-    susan.edit_line("EPOCHS = 100", f"EPOCHS = {epochs}")
+    susan.edit_line("EPOCHS = 400", f"EPOCHS = {epochs}")
     return susan
 
 
