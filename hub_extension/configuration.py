@@ -30,11 +30,11 @@ from jupyterhub.scopes import scope_definitions
 from jupyterhub.services.service import Service
 from jupyterhub.spawner import SimpleLocalProcessSpawner
 from traitlets.config import Config
-from traitlets.config.loader import LazyConfigValue
 from traitlets.log import get_logger
 from traitlets.utils.importstring import import_item
 
 from springtide.hub_extension.accounts import shared_notice, whose_accounts
+from springtide.hub_extension.configured_people import people_settings, value_of
 from springtide.hub_extension.late_settings import refuse_late_settings
 from springtide.hub_extension.local_hub.orphans import HUB_PID, STATE_DIR
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
@@ -130,7 +130,7 @@ def _choose_accounts(c: Config, state: StateDir, spawner: type) -> None:
         sys.exit(f"springtide: {error}")
     get_logger().warning("%s", shared_notice())
     notice = html.escape(shared_notice())
-    template_vars = _value(c.JupyterHub, "template_vars", {})
+    template_vars = value_of(c.JupyterHub, "template_vars", {})
     before = str(template_vars.get("announcement_login", ""))
     if notice not in before:
         _extend(c.JupyterHub, "template_vars", {"announcement_login": f"{before} {notice}".strip()})
@@ -155,7 +155,7 @@ def _running_by_itself(c: Config) -> dict[str, Any] | None:
 
     Raises `ValueError` for an entry without ``url`` or ``api_token``.
     """
-    entries = _value(c.JupyterHub, "services", [])
+    entries = value_of(c.JupyterHub, "services", [])
     entry = next((entry for entry in entries if entry.get("name") == SERVICE and "command" not in entry), None)
     if entry is None:
         return None
@@ -170,8 +170,7 @@ def _running_by_itself(c: Config) -> dict[str, Any] | None:
 
 def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
     settings: dict[str, object] = {name: value for name, value in c.Springtide.items() if name != "notebook_url"}
-    settings.setdefault("fault_recipients", _admins(c))
-    settings.update({name: value for name, value in _about_people(c).items() if name not in settings})
+    settings = {**people_settings(c), **settings}
     patience = {"timeout": STARTS_WITHIN_S} if "timeout" in Service.class_trait_names() else {}
     return {
         **patience,
@@ -187,32 +186,6 @@ def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
     }
 
 
-def _about_people(c: Config) -> dict[str, object]:
-    """Return what the file decides about groups and leads, as settings of `HubConfiguration`; only what is set."""
-    sections = [section for name, section in c.items() if name.endswith("Authenticator")]
-    groups = {
-        str(name): sorted(contents.get("users", ()) if isinstance(contents, dict) else contents)
-        for name, contents in _value(c.JupyterHub, "load_groups", {}).items()
-    }
-    roles = [
-        {"name": role.get("name", ""), **{key: sorted(role.get(key, ())) for key in ("scopes", "users", "groups")}}
-        for role in _value(c.JupyterHub, "load_roles", [])
-        if any(str(scope).startswith(PROJECT_ADMIN_SCOPE) for scope in role.get("scopes", ()))
-    ]
-    found = {
-        "managed_groups": any(_value(section, "manage_groups", False) for section in sections),
-        "configured_groups": {name: people for name, people in groups.items() if people},
-        "configured_roles": roles,
-    }
-    return {name: value for name, value in found.items() if value}
-
-
-def _admins(c: Config) -> list[str]:
-    """Return the administrators that the file has named so far, whatever the class of the authenticator."""
-    sections = (section for name, section in c.items() if name.endswith("Authenticator"))
-    return sorted({user for section in sections for user in _value(section, "admin_users", set())})
-
-
 def _register(c: Config, service: dict[str, Any]) -> None:
     """Register the service on the hub, with its OAuth scopes and its role.
 
@@ -225,8 +198,8 @@ def _register(c: Config, service: dict[str, Any]) -> None:
         "services": [SERVICE],
         "scopes": [*SERVICE_SCOPES, *([STOP_SCOPE] if c.Springtide.get("stop_idle_workspaces") else [])],
     }
-    c.JupyterHub.services = _with(_value(c.JupyterHub, "services", []), service)
-    c.JupyterHub.load_roles = _with(_value(c.JupyterHub, "load_roles", []), role)
+    c.JupyterHub.services = _with(value_of(c.JupyterHub, "services", []), service)
+    c.JupyterHub.load_roles = _with(value_of(c.JupyterHub, "load_roles", []), role)
 
 
 def _with(entries: list[dict[str, Any]], entry: dict[str, Any]) -> list[dict[str, Any]]:
@@ -241,12 +214,12 @@ def grant_to_users(c: Config, scopes: Iterable[str], *, known: Collection[str]) 
     A redefined role ``user`` takes precedence if there is one; otherwise JupyterHub 6 has a setting for this, and
     JupyterHub 5 needs the role redefined.
     """
-    loaded: list[dict[str, Any]] = _value(c.JupyterHub, "load_roles", [])
+    loaded: list[dict[str, Any]] = value_of(c.JupyterHub, "load_roles", [])
     role = next((role for role in loaded if role.get("name") == "user"), None)
     if role is not None and "scopes" in role:
         role["scopes"] = _union(role["scopes"], scopes)
     elif "extra_user_scopes" in known:
-        c.JupyterHub.extra_user_scopes = {*_value(c.JupyterHub, "extra_user_scopes", set()), *scopes}
+        c.JupyterHub.extra_user_scopes = {*value_of(c.JupyterHub, "extra_user_scopes", set()), *scopes}
     elif role is not None:
         role["scopes"] = _union(["self"], scopes)
     else:
@@ -298,13 +271,13 @@ def _section(c: Config, cls: type, setting: str) -> Config:
 
 
 def _grant_to_notebooks(c: Config, section: Config, scopes: Iterable[str]) -> None:
-    configured = _value(section, "server_token_scopes", [])
+    configured = value_of(section, "server_token_scopes", [])
     if isinstance(configured, _GrantedScopes):
         return
     if callable(configured):
         section.server_token_scopes = _GrantedScopes(configured, tuple(scopes))
         return
-    loaded = _value(c.JupyterHub, "load_roles", [])
+    loaded = value_of(c.JupyterHub, "load_roles", [])
     of_role = next((role["scopes"] for role in loaded if role.get("name") == "server" and "scopes" in role), None)
     section.server_token_scopes = _of_notebooks(_union(configured or of_role or SERVER_SCOPES, scopes))
 
@@ -338,7 +311,7 @@ def _close_hub_pages(c: Config) -> None:
     No window that opened one of them keeps a reference to it, no script reads its ``_xsrf`` cookie, and none
     fetches a page, which has the XSRF token in it.
     """
-    settings = _value(c.JupyterHub, "tornado_settings", {})
+    settings = value_of(c.JupyterHub, "tornado_settings", {})
     headers = {"Cross-Origin-Opener-Policy": "same-origin", **settings.get("headers", {})}
     xsrf = settings.get("xsrf_cookie_kwargs") or settings.get("cookie_options", {})
     closed = {"headers": headers, "xsrf_cookie_kwargs": {**xsrf, "httponly": True}}
@@ -385,14 +358,8 @@ def _base_url(c: Config) -> str:
     return f"/{path}/" if path else "/"
 
 
-def _value(section: Config, name: str, default: Any) -> Any:
-    """Return the value that the file has set; additions of the file are applied to ``default``."""
-    value = section.get(name, default)
-    return value.get_value(default) if isinstance(value, LazyConfigValue) else value
-
-
 def _extend(section: Config, name: str, entries: Mapping[str, object]) -> None:
-    section[name] = {**_value(section, name, {}), **entries}
+    section[name] = {**value_of(section, name, {}), **entries}
 
 
 def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:

@@ -35,7 +35,7 @@ class MessageSettings:
         (),
         "The users who are notified of faults of GPUs and of what needs an administrator, in their browsers and "
         "by the channels that need no address, unless they choose otherwise. By default the hub's "
-        "Authenticator.admin_users, if the hub runs the service.",
+        "Authenticator.admin_users, if it runs the service or is the chart's.",
     )
     pages_url: str = setting(
         "",

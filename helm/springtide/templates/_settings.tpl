@@ -197,3 +197,17 @@
   | toPrettyJson
 }}
 {{- end }}
+
+{{/* What the chart's hub is configured with about people, for the service: by class and setting, as JSON. */}}
+{{- define "springtide.hubPeople" -}}
+{{- $people := dict }}
+{{- if .Values.hub.enabled }}
+{{- $config := mergeOverwrite (include "springtide.hubDefaults" . | fromJson) (deepCopy .Values.hub.config) }}
+{{- range $class, $settings := $config }}
+{{- if or (eq $class "JupyterHub") (hasSuffix "Authenticator" $class) }}
+{{- $_ := set $people $class (pick $settings "load_groups" "load_roles" "manage_groups" "admin_users") }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $people | toPrettyJson }}
+{{- end }}

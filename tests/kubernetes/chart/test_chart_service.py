@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chart import UNCHECKED, Helm, volumes
+from chart import UNCHECKED, Helm, Template, volumes, write_config
 from chart_machine import (
     PATIENCE_S,
     Machine,
@@ -22,11 +22,33 @@ from chart_machine import (
     run_part,
 )
 from cluster import Cluster, until
+from traitlets.config.loader import PyFileConfigLoader
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Submission
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted", "springtide.io/project": "vision"}
+
+
+def test_the_service_knows_the_admins_groups_and_leads_of_the_charts_hub(
+    template: Template, tmp_path: Path
+) -> None:
+    lead = {
+        "name": "vision-admin",
+        "scopes": ["custom:springtide:project-admin!group=vision"],
+        "groups": ["vision-leads"],
+    }
+    config = {
+        "JupyterHub": {"load_groups": {"vision": ["susan"]}, "load_roles": [lead]},
+        "GenericOAuthenticator": {"admin_users": ["jemma"], "client_secret": "hidden"},
+    }
+    objects = template({"hub": {"admins": ["alice"], "config": config}})
+    directory = write_config(objects, "springtide", tmp_path / "service")
+    assert "hidden" not in (directory / "service.json").read_text()
+    settings = PyFileConfigLoader("springtide_config.py", path=str(directory)).load_config().Springtide
+    assert settings.fault_recipients == ["alice", "jemma"]
+    assert settings.configured_groups == {"vision": ["susan"]}
+    assert settings.configured_roles == [{**lead, "users": []}]
 
 
 class Installed:
