@@ -32,6 +32,8 @@ MAX_SPACE: Final = 64
 """Maximum number of parameters of a population."""
 MAX_BOUND: Final = 1e300
 """Maximum size of the bound of a range."""
+MAX_SEED: Final = 1 << 53
+"""Maximum size of a seed, which every reader of JSON keeps exactly."""
 MAX_CHOICE: Final = 100
 """Maximum length of a choice that is a text, in characters."""
 MAX_CHOSEN: Final = 2_048
@@ -70,7 +72,7 @@ class Population(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     quantile: Annotated[float, Meta(ge=0, le=0.5)] = 0.25
     resample: Fraction = 0.25
     factors: tuple[Annotated[float, Meta(gt=0, le=1000)], Annotated[float, Meta(gt=0, le=1000)]] = (0.8, 1.2)
-    seed: Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)] = 0
+    seed: Annotated[int, Meta(ge=-MAX_SEED, le=MAX_SEED)] = 0
 
     @property
     def trials(self) -> int:

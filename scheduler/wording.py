@@ -25,6 +25,8 @@ SOON = 10.0
 UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Unicode categories of control, direction and line characters, which names must not contain."""
 
+JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 _PLAIN_NAME = re.compile(r"[\w@%+=/#-](?:[\w@%+=:/.#-]*[\w@%+=/#-])?")
@@ -73,8 +75,20 @@ def ordinal_place(place: int) -> str:
 
 
 def is_printable(text: str) -> bool:
-    """Return whether a text has no control, direction or line characters."""
-    return all(unicodedata.category(character) not in UNPRINTABLE for character in text)
+    """Return whether a text has no control, direction or line characters.
+
+    Persian, Hindi and emoji need joiners between their signs. Between Latin letters one only hides.
+    """
+    return all(
+        unicodedata.category(character) not in UNPRINTABLE or _joins(text, place)
+        for place, character in enumerate(text)
+    )
+
+
+def _joins(text: str, place: int) -> bool:
+    """Return whether the character at a place is a joiner between two that are beyond ASCII."""
+    beside = text[max(0, place - 1) : place] + text[place + 1 : place + 2]
+    return text[place] in JOINERS and len(beside) == 2 and not any(map(str.isascii, beside))
 
 
 def quoted(name: str) -> str:

@@ -70,6 +70,7 @@ class Job:
         self.trial = int(environment["SPRINGTIDE_TRIAL"]) if self.sweep else None
         self._environment = environment
         self.test_run = environment.get("SPRINGTIDE_TEST_RUN") == "1"
+        self._continues = environment.get("SPRINGTIDE_CONTINUES") == "1"
         given = environment.get("SPRINGTIDE_CHECKPOINT_DIR")
         self.checkpoint_directory = directory or Path(given or Path("checkpoints", _script_name()))
         self.output_directory = Path(environment.get("SPRINGTIDE_OUTPUT_DIR", "."))
@@ -164,13 +165,17 @@ class Job:
     def restore(self) -> Optional[Checkpoint]:
         """Return the newest intact checkpoint (``path``, ``step``, ``state``), None if there is none yet.
 
-        The first process says in the log which newer ones are damaged.
+        The first process says in the log which newer ones are damaged. Raises `CheckpointError` if none is left of
+        a run that continues another one, such as a fork: from the start it would be a different run.
         """
         found = self._checkpoints.latest()
         damaged = self._checkpoints.after(found)
+        if found is None and self._continues:
+            lost = f"{_damage(damaged)} There is no other one." if damaged else "There is no checkpoint any more."
+            raise CheckpointError(f"{lost} This run continues another one, and does not begin from the start.")
         if damaged and self.rank == 0:
             with suppress(OSError):
-                sys.stderr.write(f"springtide: {_damage(damaged, found)}\n")
+                sys.stderr.write(f"springtide: {_damage(damaged)} {_instead(found)}\n")
         return found
 
     # ---------- data
@@ -383,14 +388,20 @@ def _answer_sigterm(job: Job) -> None:
     os.register_at_fork(before=hold, after_in_parent=release, after_in_child=as_ever)
 
 
-def _damage(damaged: Sequence[str], found: Optional[Checkpoint]) -> str:
-    """Return which checkpoints are damaged, and which one is taken instead, in words."""
+def _damage(damaged: Sequence[str]) -> str:
+    """Return which checkpoints are damaged, in words."""
     one = len(damaged) == 1
     which = f"Checkpoint {damaged[0]} is" if one else f"The checkpoints {', '.join(damaged)} are"
     files = "its files differ" if one else "their files differ"
-    step = "" if found is None or found.step is None else f" of step {found.step:g}"
-    then = "There is no other one to restore" if found is None else f"{found.path.name}{step} is restored instead"
-    return f"{which} damaged: {files} from what was saved. {then}."
+    return f"{which} damaged: {files} from what was saved."
+
+
+def _instead(found: Optional[Checkpoint]) -> str:
+    """Return which checkpoint is taken in place of damaged ones, in words."""
+    if found is None:
+        return "There is no other one to restore."
+    step = "" if found.step is None else f" of step {found.step:g}"
+    return f"{found.path.name}{step} is restored instead."
 
 
 def _script_name() -> str:

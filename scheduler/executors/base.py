@@ -98,7 +98,8 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     was submitted. ``tree`` is the project tree that ``{project_tree}`` means, ``packed`` its files. ``test_run``:
     the attempt only shows whether the program runs. ``resume`` are the words added to ``argv`` because the job
     resumes; ``since`` is when its first attempt started, None in that one: older files are not the job's.
-    ``outer_projects`` are the projects that its project is in, the nearest first.
+    ``outer_projects`` are the projects that its project is in, the nearest first. ``continues``: it was given a
+    checkpoint of `springtide.training` that another job has saved.
     """
 
     key: AttemptKey
@@ -126,6 +127,7 @@ class AttemptSpec(msgspec.Struct, frozen=True):
     found: FoundProgram = FoundProgram()
     outer_projects: tuple[str, ...] = ()
     secrets: tuple[NamedSecret, ...] = ()
+    continues: bool = False
 
     @property
     def copies_tree(self) -> bool:

@@ -414,3 +414,15 @@ async def test_a_copy_that_would_fill_the_disk_is_refused_before_it_begins(
     answer = await fork(running, job["id"])
     assert answer.status_code == 409
     assert "a copy does not fit" in answer.json()["message"]
+
+
+async def test_a_fork_of_a_damaged_checkpoint_fails_and_does_not_begin_from_the_start(
+    running: Any, tmp_path: Path
+) -> None:
+    first = await trained(running, "--steps", "3")
+    (saved,) = tmp_path.glob(f"*/jobs/{first['id']}/checkpoints/00000003/state.pkl")
+    saved.write_bytes(b"\0" * saved.stat().st_size)
+    sent = await fork(running, first["id"], step=3)
+    forked = await ended(running, sent.json()["id"])
+    assert forked["state"] == "failed"
+    assert "Checkpoint 00000003 is damaged" in str(forked)

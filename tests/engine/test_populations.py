@@ -265,6 +265,16 @@ async def test_a_member_whose_checkpoint_is_gone_counts_as_one_without_a_value(p
     assert (await pool.job(one.id)).state == "succeeded"
 
 
+async def test_members_know_from_the_second_generation_on_that_they_continue_a_checkpoint(pool):
+    await evolve(pool)
+    await pool.idle()
+    first = live(pool)
+    for number, key in enumerate(first):
+        finish(pool, key, value=float(number))
+    await pool.idle()
+    assert [pool.executor.specs[key].continues for key in (*first, *live(pool))] == [False] * 4 + [True] * 4
+
+
 async def test_a_checkpoint_that_goes_while_it_is_copied_is_one_that_is_gone(pool):
     one = await evolve(pool)
 

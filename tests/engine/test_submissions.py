@@ -177,6 +177,17 @@ def test_what_one_domain_holds_is_accepted(fields):
     assert checked(**fields).options.require == fields["require"]
 
 
+@pytest.mark.parametrize("name", ["", " ", "\u3000"])
+def test_an_empty_name_is_none(name):
+    assert checked(name=name).name == "train.py"
+
+
+@pytest.mark.parametrize(("name", "why"), [("x" * 129, "129 characters"), ("a\u202eb", "has control characters")])
+def test_a_refused_name_says_why(name, why):
+    with pytest.raises(Refusal, match=why):
+        checked(name=name)
+
+
 @given(
     st.dictionaries(st.text(max_size=20), st.binary(max_size=10), max_size=3),
     st.lists(st.text(max_size=20), max_size=4),

@@ -144,3 +144,15 @@ def test_times_are_said_as_people_do(seconds: float, said: str) -> None:
 def test_what_is_long_ago_has_a_date() -> None:
     moment = 1_700_000_000 - 30 * 86_400
     assert wording.ago(moment, 1_700_000_000) == time.strftime("%Y-%m-%d", time.localtime(moment))
+
+
+@pytest.mark.parametrize("name", ["پی\u200cگیر", "👩\u200d👩\u200d👧", "क्\u200dष"])
+def test_joiners_belong_to_the_writing_of_languages_and_to_emoji(name: str) -> None:
+    assert wording.is_printable(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["vis\u200dion", "\u200dvision", "می\u200c", "ab\u200c\u200dcd", "می\u202eم", "a\nb"]
+)
+def test_nothing_hides_in_a_name(name: str) -> None:
+    assert not wording.is_printable(name)

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,18 @@ def test_the_log_says_which_checkpoints_are_damaged_and_which_one_is_restored(
         "springtide: The checkpoints 00000001, 00000002, 00000003 are damaged: their files differ from what was "
         "saved. There is no other one to restore.\n"
     )
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b""), lambda path: shutil.rmtree(path.parent)])
+def test_a_run_that_continues_another_one_never_begins_from_the_start(
+    tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    job = Job({"SPRINGTIDE_CONTINUES": "1"}, tmp_path)
+    job.save({"n": 3}, 3)
+    assert job.restore().step == 3
+    damage(tmp_path / "00000001/state.pkl")
+    with pytest.raises(CheckpointError, match="This run continues another one, and does not begin from the start"):
+        job.restore()
 
 
 def test_only_the_newest_few_stay(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from springtide.scheduler.population import (
     MAX_CHOICES,
     MAX_GENERATIONS,
     MAX_MEMBERS,
+    MAX_SEED,
     MAX_SPACE,
     Choices,
     Population,
@@ -78,7 +79,7 @@ EXPECTED: Final = {
     "quantile": "a number from 0 up to 0.5",
     "resample": "a probability from 0 up to 1",
     "factors": "two numbers above 0 and up to 1000, such as (0.8, 1.2)",
-    "seed": "a whole number",
+    "seed": f"a whole number from {-MAX_SEED:,} up to {MAX_SEED:,}",
 }
 """What each field of a population takes, in words."""
 

@@ -87,6 +87,7 @@ class LaunchSpecs:
             found=_found(self._environment(spec)),
             outer_projects=self._lineage(spec.project)[1:],
             secrets=self._secrets(job),
+            continues=_continues(spec),
         )
 
     def _lineage(self, project: str) -> tuple[str, ...]:
@@ -142,6 +143,13 @@ class LaunchSpecs:
             return {}
         cached = self._bundles.get(digest)
         return await self._threads.call(self._threads.store.files, digest) if cached is None else cached
+
+
+def _continues(spec: JobSpec) -> bool:
+    """Return whether a job begins with a checkpoint of another one that `springtide.training` restores."""
+    member = None if spec.trial is None else spec.trial.member
+    fork = None if spec.rerun is None else spec.rerun.fork
+    return (member is not None and member.parent is not None) or (fork is not None and fork.own)
 
 
 def _found(environment: EnvironmentRecord | None) -> FoundProgram:

@@ -67,7 +67,7 @@ def validate_submission(
     )
     return replace(
         spec.with_options(image=image, tags=checked_tags(submission.tags)),
-        name=spec.name or default_name(submission),
+        name=spec.name.strip() or default_name(submission),
         kind=submission.kind,
         argv=tuple(submission.argv),
         cwd=submission.cwd,
@@ -187,12 +187,12 @@ def _check_workers(options: wire.JobOptions) -> None:
 
 
 def _check_names(name: str, options: wire.JobOptions) -> None:
-    if not wording.is_printable(name) or len(name) > wire.MAX_NAME:
-        raise invalid_field(
-            "name",
-            f"The name is longer than {wire.MAX_NAME} or has control characters.",
-            "Use letters, digits, spaces and signs.",
-        )
+    if len(name) > wire.MAX_NAME:
+        most = f"The name has {len(name):,} characters, more than {wire.MAX_NAME}."
+        raise invalid_field("name", most, "Use a shorter one.")
+    if not wording.is_printable(name):
+        message = f"The name {wording.given(name)} has control characters."
+        raise invalid_field("name", message, "Use letters, digits, spaces and signs.")
     for field, words in (
         ("gpu_types", options.gpu_types),
         ("require", [options.require or "-"]),
