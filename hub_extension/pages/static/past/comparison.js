@@ -113,7 +113,13 @@ function drawProjects(before, after, currency) {
             "tr",
             { key: title },
             h("th", { scope: "row" }, title),
-            columns.map((name) => h("td", { key: name, class: "st-number" }, pair(name, was[name], now[name]))),
+            columns.map((name) =>
+              h(
+                "td",
+                { key: name, "data-label": titleOf(name, currency), class: "st-number" },
+                pair(name, was[name], now[name]),
+              ),
+            ),
           ),
         ),
       ),
