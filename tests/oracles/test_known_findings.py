@@ -48,6 +48,13 @@ AT_REST = {
         job("j3", "d2t1", 1, 2),
         job("j4", "d0t0", 1, 52),
     ),
+    "fair share: what a sibling and another department borrowed is taken back together": pool(
+        [2],
+        {"d0": 2, "d0t0": {"parent": "d0", "priority": 50}, "d0t1": {"parent": "d0"}, "d1": 0},
+        job("j0", "d0t0", 1, 53),
+        job("j4", "d1", 1, 36, placed=["n0"]),
+        job("j5", "d0t1", 2, 16),
+    ),
 }
 
 OTHERWISE = {

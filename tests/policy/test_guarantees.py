@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from msgspec import structs
 from small_pools import CALM, NOW, kinds, on, plan, running, waiting
 
@@ -14,34 +15,38 @@ from springtide.scheduler.model import Job, Node, Phase, Plan, Project, Settings
 PAIRS = tuple(Node(f"n{at}", 2) for at in range(3))
 
 
+@pytest.mark.parametrize(
+    ("owner", "guest"),
+    [({"quota": 4}, {}), ({"quota": 0}, {"weight": 0.0}), ({"quota": 0}, {"priority": 50})],
+    ids=["by quota", "by weight", "by priority"],
+)
 class TestReclaimingThroughAFullParent:
     """The parent holds all it is entitled to, but by another child that only borrows."""
 
-    PROJECTS = (
-        Project("team", quota=4),
-        Project("owner", "team", quota=4, age=1),
-        Project("guest", "team", quota=0, age=2),
-        Project("other", quota=2, age=3),
-    )
     NODES = (Node("big", 4), Node("small", 2))
 
-    def plan_for(self, gpus: int) -> Plan:
+    def plan_for(self, gpus: int, owner: dict[str, Any], guest: dict[str, Any]) -> Plan:
         return plan(
             running("g1", "guest", on("small", 0)),
             running("g2", "guest", on("small", 1)),
             running("o", "other", on("big", 0, 1, 2, 3)),
             waiting("w", "owner", gpus),
             nodes=self.NODES,
-            projects=self.PROJECTS,
+            projects=(
+                Project("team", quota=4),
+                Project("owner", "team", age=1, **owner),
+                Project("guest", "team", quota=0, age=2, **guest),
+                Project("other", quota=2, age=3),
+            ),
         )
 
-    def test_the_borrowing_sibling_gives_way_so_that_others_can_be_asked(self):
-        decided = self.plan_for(4)
+    def test_the_borrowing_sibling_gives_way_so_that_others_can_be_asked(self, owner, guest):
+        decided = self.plan_for(4, owner, guest)
 
         assert set(kinds(decided)) == {("Pause", "g1"), ("Pause", "g2"), ("Pause", "o"), ("Reserve", "w")}
 
-    def test_no_more_of_the_siblings_jobs_than_needed(self):
-        decided = self.plan_for(3)
+    def test_no_more_of_the_siblings_jobs_than_needed(self, owner, guest):
+        decided = self.plan_for(3, owner, guest)
 
         assert ("Pause", "o") in kinds(decided)
         assert len([job for kind, job in kinds(decided) if kind == "Pause" and job.startswith("g")]) == 1
