@@ -125,7 +125,7 @@ class Turns:
 
 def _guaranteed(project: ProjectNode) -> int:
     """Return how many of the requested GPUs the quota guarantees."""
-    return min(project.quota, project.request, project.limit)
+    return min(project.quota, project.requestable)
 
 
 class ReclaimInTurn(Means):
