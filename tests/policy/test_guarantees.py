@@ -11,6 +11,7 @@ from msgspec import structs
 from small_pools import CALM, NOW, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Node, Phase, Plan, Project, Settings, Worker
+from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER
 
 PAIRS = tuple(Node(f"n{at}", 2) for at in range(3))
 
@@ -50,6 +51,38 @@ class TestReclaimingThroughAFullParent:
 
         assert ("Pause", "o") in kinds(decided)
         assert len([job for kind, job in kinds(decided) if kind == "Pause" and job.startswith("g")]) == 1
+
+
+class TestATeamOfWeightZero:
+    """It has no quota; its department has one, and no other team that asks."""
+
+    PROJECTS = (
+        Project("dept", quota=4),
+        Project("team", "dept", weight=0.0, age=1),
+        Project("other", age=2),
+    )
+
+    def plan_for(self, *jobs: Job) -> Plan:
+        return plan(*jobs, nodes=(Node("n", 4),), projects=self.PROJECTS)
+
+    def test_free_gpus_within_the_quota_of_its_department_are_its_first(self):
+        decided = self.plan_for(
+            waiting("theirs", "other", 4, submitted=NOW - 20), waiting("mine", "team", 4, submitted=NOW - 10)
+        )
+
+        assert kinds(decided) == [("Start", "mine")]
+
+    def test_it_keeps_them(self):
+        assert kinds(self.plan_for(running("mine", "team", on("n", 0, 1, 2, 3)), waiting("w", "other", 4))) == []
+
+    def test_it_takes_none_back_before_its_turn(self):
+        theirs = running("theirs", "other", on("n", 0, 1, 2, 3))
+
+        assert kinds(self.plan_for(theirs, waiting("w", "team", 4, submitted=NOW - 10))) == []
+        assert kinds(self.plan_for(theirs, waiting("w", "team", 4, submitted=NOW - 2 * RESERVE_AFTER))) == [
+            ("Pause", "theirs"),
+            ("Reserve", "w"),
+        ]
 
 
 def test_no_child_borrows_what_the_parent_has_to_take_back_at_once_for_another_whose_quota_does_not_add_up():
