@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from judges.command import plan
-from judges.report import job, pool
+from judges.report import job, pool, several
 from judges.rest import breaches
 from judges.symmetries import differences
 
@@ -47,6 +47,20 @@ AT_REST = {
         job("j2", "d1", 1, 36),
         job("j3", "d2t1", 1, 2),
         job("j4", "d0t0", 1, 52),
+    ),
+    "fair share: what a sibling and another department borrowed is taken back together": pool(
+        [2],
+        {"d0": 2, "d0t0": {"parent": "d0", "priority": 50}, "d0t1": {"parent": "d0"}, "d1": 0},
+        job("j0", "d0t0", 1, 53),
+        job("j4", "d1", 1, 36, placed=["n0"]),
+        job("j5", "d0t1", 2, 16),
+    ),
+    "fair share: what a team may not hold by its limit is the share of other departments": pool(
+        [4],
+        {"d0": {}, "d0t0": {"parent": "d0", "limit": 1}, "d1": {}, "d2": {"priority": 50}},
+        job("lower", "d2", 1, placed=["n0"]),
+        *several(3, "limited", "d0t0", at=10),
+        *several(4, "entitled", "d1", at=20),
     ),
 }
 

@@ -6,45 +6,83 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from msgspec import structs
 from small_pools import CALM, NOW, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Node, Phase, Plan, Project, Settings, Worker
+from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER
 
 PAIRS = tuple(Node(f"n{at}", 2) for at in range(3))
 
 
+@pytest.mark.parametrize(
+    ("owner", "guest"),
+    [({"quota": 4}, {}), ({"quota": 0}, {"weight": 0.0}), ({"quota": 0}, {"priority": 50})],
+    ids=["by quota", "by weight", "by priority"],
+)
 class TestReclaimingThroughAFullParent:
     """The parent holds all it is entitled to, but by another child that only borrows."""
 
-    PROJECTS = (
-        Project("team", quota=4),
-        Project("owner", "team", quota=4, age=1),
-        Project("guest", "team", quota=0, age=2),
-        Project("other", quota=2, age=3),
-    )
     NODES = (Node("big", 4), Node("small", 2))
 
-    def plan_for(self, gpus: int) -> Plan:
+    def plan_for(self, gpus: int, owner: dict[str, Any], guest: dict[str, Any]) -> Plan:
         return plan(
             running("g1", "guest", on("small", 0)),
             running("g2", "guest", on("small", 1)),
             running("o", "other", on("big", 0, 1, 2, 3)),
             waiting("w", "owner", gpus),
             nodes=self.NODES,
-            projects=self.PROJECTS,
+            projects=(
+                Project("team", quota=4),
+                Project("owner", "team", age=1, **owner),
+                Project("guest", "team", quota=0, age=2, **guest),
+                Project("other", quota=2, age=3),
+            ),
         )
 
-    def test_the_borrowing_sibling_gives_way_so_that_others_can_be_asked(self):
-        decided = self.plan_for(4)
+    def test_the_borrowing_sibling_gives_way_so_that_others_can_be_asked(self, owner, guest):
+        decided = self.plan_for(4, owner, guest)
 
         assert set(kinds(decided)) == {("Pause", "g1"), ("Pause", "g2"), ("Pause", "o"), ("Reserve", "w")}
 
-    def test_no_more_of_the_siblings_jobs_than_needed(self):
-        decided = self.plan_for(3)
+    def test_no_more_of_the_siblings_jobs_than_needed(self, owner, guest):
+        decided = self.plan_for(3, owner, guest)
 
         assert ("Pause", "o") in kinds(decided)
         assert len([job for kind, job in kinds(decided) if kind == "Pause" and job.startswith("g")]) == 1
+
+
+class TestATeamOfWeightZero:
+    """It has no quota; its department has one, and no other team that asks."""
+
+    PROJECTS = (
+        Project("dept", quota=4),
+        Project("team", "dept", weight=0.0, age=1),
+        Project("other", age=2),
+    )
+
+    def plan_for(self, *jobs: Job) -> Plan:
+        return plan(*jobs, nodes=(Node("n", 4),), projects=self.PROJECTS)
+
+    def test_free_gpus_within_the_quota_of_its_department_are_its_first(self):
+        decided = self.plan_for(
+            waiting("theirs", "other", 4, submitted=NOW - 20), waiting("mine", "team", 4, submitted=NOW - 10)
+        )
+
+        assert kinds(decided) == [("Start", "mine")]
+
+    def test_it_keeps_them(self):
+        assert kinds(self.plan_for(running("mine", "team", on("n", 0, 1, 2, 3)), waiting("w", "other", 4))) == []
+
+    def test_it_takes_none_back_before_its_turn(self):
+        theirs = running("theirs", "other", on("n", 0, 1, 2, 3))
+
+        assert kinds(self.plan_for(theirs, waiting("w", "team", 4, submitted=NOW - 10))) == []
+        assert kinds(self.plan_for(theirs, waiting("w", "team", 4, submitted=NOW - 2 * RESERVE_AFTER))) == [
+            ("Pause", "theirs"),
+            ("Reserve", "w"),
+        ]
 
 
 def test_no_child_borrows_what_the_parent_has_to_take_back_at_once_for_another_whose_quota_does_not_add_up():

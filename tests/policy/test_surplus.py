@@ -44,6 +44,23 @@ def test_a_job_within_its_quota_gives_way_to_no_borrower() -> None:
     assert kinds(plan(*jobs, nodes=ONE, quotas={"a": 1, "b": 0}, settings=LINE)) == []
 
 
+@pytest.mark.parametrize("settings", [LINE, FAIR], ids=["least served", "fair"])
+def test_nobody_is_entitled_to_what_the_limit_of_a_team_cuts_off(settings) -> None:
+    """Nor does the quota of its department count for it: others are entitled to these GPUs."""
+    projects = (Project("dept", quota=2), Project("team", "dept", limit=1, age=1), Project("other", age=2))
+    mine = [waiting(f"mine{number}", "team") for number in range(3)]
+    others = [served(waiting(f"other{number}", "other"), 5) for number in range(4)]
+    planner = Planner(pool(*mine, *others, nodes=(Node("n0", 4),), projects=projects, settings=settings))
+
+    planner.plan(NOW)
+
+    assert {name: each.fair_share for name, each in planner.standing().items()} == {
+        "dept": 1,
+        "team": 1,
+        "other": 3,
+    }
+
+
 def test_jobs_within_quota_come_before_the_line() -> None:
     jobs = (served(waiting("own", "a"), 100), waiting("none", "b"))
 
@@ -82,7 +99,8 @@ def test_what_waiting_made_up_for_counts_in_the_shares_until_the_job_has_its_gpu
 def project(name: str, quota: int, requests: dict[int, int], **fields: int) -> ProjectNode:
     weight = fields.pop("weight", 1_000_000)
     node = ProjectNode(name, quota, fields.pop("limit", 1000), weight, 100, fields.pop("age", 0))
-    node.request, node.requests = sum(requests.values()), requests
+    node.request = node.permitted = sum(requests.values())
+    node.requests = requests
     return node
 
 

@@ -46,6 +46,10 @@ class Rule(ABC):
         """Compute the barrier for the present usage; return whether it has changed."""
         return False
 
+    def moves_barrier(self, gpus: float) -> bool:
+        """Return whether the loss of ``gpus`` GPUs below the barrier would move it."""
+        return False
+
     def covers(self, victims: Iterable[Job]) -> bool:
         """Return whether all victims are on this side of the barrier."""
         return True
@@ -78,10 +82,13 @@ class ReclaimRule(Rule):
         self.barrier = path[len(self._helped)] if len(self._helped) < len(path) else None
         return self.barrier is not before
 
+    def moves_barrier(self, gpus: float) -> bool:
+        """Return whether the project above the ``helped`` ones would be within its entitlement as well."""
+        above = self.barrier
+        return above is not None and above.claimed - gpus + self._need <= above.entitled
+
     def covers(self, victims: Iterable[Job]) -> bool:
-        """Return whether the request is not guaranteed, or all victims are below ancestors that are helped."""
-        if not self.guaranteed:
-            return True
+        """Return whether all victims are below ancestors that are helped."""
         self.refresh_barrier()
         pairs = (sides(self._leaf, self._state.leaf_of(job)) for job in victims)
         return all(pair is not None and pair[0] in self._helped for pair in pairs)

@@ -93,10 +93,14 @@ class VictimSearch:
     def _is_hopeless(self) -> bool:
         """Return whether all GPUs that evictions may free are too few, now and later.
 
-        A guaranteed request is never hopeless: its search goes on beyond the first subtrees.
+        A guaranteed request is never hopeless, nor one that can move its barrier: its search goes on beyond the
+        first subtrees.
         """
         missing = self._need - self.state.pool.free
-        if missing <= 0 or self.rule.guaranteed or self._candidates.most_given() >= missing:
+        if missing <= 0 or self.rule.guaranteed:
+            return False
+        given = self._candidates.most_given()
+        if given >= missing or self.rule.moves_barrier(given):
             return False
         return not self._candidates.may_be_protected()
 
@@ -206,14 +210,13 @@ class VictimSearch:
         return unit is not None
 
     def _widen(self, nodes: int) -> bool:
-        """Extend the search of a guaranteed request to further projects; return whether it can continue.
+        """Extend the search to further projects; return whether it can continue.
 
         Evictions below the barrier remove it eventually, even if the job cannot use these GPUs.
         """
-        if not self.rule.guaranteed:
-            return False
         if not self.rule.refresh_barrier():
-            if not self._drop_one() and (self.rule.barrier is None or not self._take_cheapest()):
+            dropped = self.rule.guaranteed and self._drop_one()
+            if not dropped and (self.rule.barrier is None or not self._take_cheapest()):
                 return False
             self.rule.refresh_barrier()
         self._start_looking(nodes)

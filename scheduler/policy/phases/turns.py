@@ -57,7 +57,10 @@ class Turns:
                 builder.turn = job.id
 
     def take(self) -> None:
-        """Reserve GPUs for the job with the turn; if there is none, give the turn to the next job."""
+        """Reserve GPUs for the job with the turn; if there is none, give the turn to the next job.
+
+        What the plan has decided may be all that is in the way of a job: no later one has the turn in its stead.
+        """
         builder = self._builder
         if builder.turn is not None:
             job = self._state.awaiting.get(builder.turn)
@@ -69,6 +72,8 @@ class Turns:
             if self._serve(job):
                 return
             builder.turn = None
+            if builder.decided:
+                return
 
     def _serve(self, job: Job) -> bool:
         request = request_of(self._state.leaf_of(job), job)
@@ -125,7 +130,7 @@ class Turns:
 
 def _guaranteed(project: ProjectNode) -> int:
     """Return how many of the requested GPUs the quota guarantees."""
-    return min(project.quota, project.request, project.limit)
+    return min(project.quota, project.requestable)
 
 
 class ReclaimInTurn(Means):

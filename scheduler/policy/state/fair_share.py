@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from springtide.scheduler.policy.state.projects import UNLIMITED, ProjectNode
 
@@ -35,7 +36,7 @@ def divide(total: int, siblings: Sequence[ProjectNode], *, by_service: bool = Fa
     """
     left = total
     for one in siblings:
-        one.share = min(total if one.quota == UNLIMITED else one.quota, one.request, one.limit)
+        one.share = min(total if one.quota == UNLIMITED else one.quota, one.requestable)
         left -= one.share
     for wishes in _service_steps(siblings) if by_service else _priorities(siblings):
         if left <= 0:
@@ -52,16 +53,31 @@ def _priorities(siblings: Sequence[ProjectNode]) -> list[Wishes]:
     levels: dict[int, Wishes] = {}
     for one in siblings:
         if one.weight > 0:
-            levels.setdefault(-one.priority, {})[one] = min(one.wish, one.limit)
+            levels.setdefault(-one.priority, {})[one] = one.due_wish
     return [levels[priority] for priority in sorted(levels)]
 
 
 def _service_steps(siblings: Sequence[ProjectNode]) -> Iterator[Wishes]:
     """Yield the wishes for the jobs in each step of service, those with less included."""
+    requests = {one: _requests_by_step(one) for one in siblings}
     wishes = dict.fromkeys(siblings, 0)
-    for step in sorted({step for one in siblings for step in one.requests}):
-        wishes = {one: wished + one.requests.get(step, 0) for one, wished in wishes.items()}
+    for step in sorted({step for by_step in requests.values() for step in by_step}):
+        wishes = {one: wished + requests[one].get(step, 0) for one, wished in wishes.items()}
         yield {one: min(wished, one.limit) for one, wished in wishes.items()}
+
+
+def _requests_by_step(project: ProjectNode) -> Mapping[int, int]:
+    """Return the request for the jobs in each step of service, the first ones as far as descendants' limits go."""
+    if not project.limited_below:
+        return project.requests
+    found = Counter[int]()
+    for child in project.children:
+        left, by_step = child.limit, _requests_by_step(child)
+        for step in sorted(by_step):
+            granted = min(by_step[step], left)
+            found[step] += granted
+            left -= granted
+    return found
 
 
 def _divide_by_weight(left: int, wishes: Wishes, rounded: Rounded) -> int:

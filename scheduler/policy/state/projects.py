@@ -29,15 +29,15 @@ class ProjectNode:
 
     ``held`` counts live attempts, pausing ones too. ``claimed`` counts running attempts and reservations: the
     usage after the pausing attempts have ended. ``non_preemptible`` is the part of ``claimed`` that cannot be
-    paused. ``wish`` is the request without what descendants of weight 0 request beyond their quotas.
-    ``requests`` is the request by level of service, which counts if the surplus goes to the least served jobs
-    (``by_service``). ``oversubscribed``: the quotas of the children add up to more than the project's own, so
-    not all of them are guaranteed. ``share`` is the fair share, ``entitled`` the GPUs that the project may
-    hold right now: ``min(limit, max(quota, share))``. ``dirty``: the shares of the children are out of date.
-    ``most`` GPUs are those that one preemptible job may have by the limits on the path, ``most_guaranteed``
-    those of a job that is not preemptible, by the quotas too. ``use_rank`` orders projects by their recent use
-    for each unit of weight, ``use_step`` in doubling steps, in which little use counts as none; neither
-    changes as time passes.
+    paused. ``permitted`` is the request without what descendants request beyond their limits, ``wish`` that
+    without what descendants of weight 0 request beyond their quotas. ``requests`` is the request by level of
+    service, which counts if the surplus goes to the least served jobs (``by_service``). ``limited_below``: a
+    descendant has a limit. ``oversubscribed``: the quotas of the children add up to more than the project's own,
+    so not all of them are guaranteed. ``share`` is the fair share, ``entitled`` the GPUs that the project may hold
+    right now: ``min(limit, max(quota, share))``. ``dirty``: the shares of the children are out of date. ``most``
+    GPUs are those that one preemptible job may have by the limits on the path, ``most_guaranteed`` those of a job
+    that is not preemptible, by the quotas too. ``use_rank`` orders projects by their recent use for each unit of
+    weight, ``use_step`` in doubling steps, in which little use counts as none; neither changes as time passes.
     """
 
     name: str
@@ -55,20 +55,27 @@ class ProjectNode:
     claimed: int = 0
     non_preemptible: int = 0
     request: int = 0
+    permitted: int = 0
     wish: int = 0
     requests: dict[int, int] = field(default_factory=dict)
     by_service: bool = False
     share: int = 0
     entitled: int = 0
+    limited_below: bool = False
     oversubscribed: bool = False
     dirty: bool = True
     use_rank: float = -inf
     use_step: float = -inf
 
     @property
+    def requestable(self) -> int:
+        """The part of the request that it could hold at once, by its own limit and those of its descendants."""
+        return min(self.permitted, self.limit)
+
+    @property
     def due_wish(self) -> int:
         """The part of the wish that it can be entitled to: weight 0 entitles to nothing beyond the quota."""
-        return self.wish if self.weight > 0 else min(self.wish, self.quota)
+        return min(self.wish, self.limit if self.weight > 0 else self.quota)
 
 
 class ProjectTree:
@@ -99,6 +106,8 @@ class ProjectTree:
             project_node.most = min(above.limit for above in path)
             project_node.most_guaranteed = min(project_node.most, *(above.quota for above in path))
             project_node.entitled = project_node.quota
+            for above in path[1:]:
+                above.limited_below |= project_node.limit != UNLIMITED
             project_node.by_service = self._by_service
 
     def standing(self) -> dict[str, Standing]:
@@ -117,12 +126,13 @@ class ProjectTree:
     def add_request(self, leaf: ProjectNode, gpus: int, level: int = 0) -> None:
         """Add to the request, at a level of service, of the leaf and all its ancestors."""
         self.dirty = True
-        wished = gpus
+        permitted = wished = gpus
         for project in leaf.path:
-            before = project.due_wish
+            requestable, due = project.requestable, project.due_wish
             project.request += gpus
+            project.permitted += permitted
             project.wish += wished
-            wished = project.due_wish - before
+            permitted, wished = project.requestable - requestable, project.due_wish - due
             project.dirty = True
             if self._by_service:
                 project.requests[level] = project.requests.get(level, 0) + gpus

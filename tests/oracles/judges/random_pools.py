@@ -1,4 +1,4 @@
-"""Random pools, small enough to try everything: at most 3 nodes, 8 GPUs, 4 projects and 6 jobs.
+"""Random pools, small enough to try everything: at most 3 nodes, 8 GPUs and 6 jobs.
 
 All jobs are submitted at different times within a minute.
 """
@@ -45,6 +45,31 @@ def tree(draw: Random) -> Document:
     return {"nodes": nodes, "projects": projects, "jobs": _jobs(draw, leaves)}
 
 
+def deep(draw: Random) -> Document:
+    """Departments with groups of teams, their weights and priorities, and quotas that each level can keep."""
+    nodes = _nodes(draw)
+    left = sum(node["gpus"] for node in nodes)
+    projects: list[Document] = []
+    leaves: list[str] = []
+
+    def grow(name: str, quota: int, level: int, **above: str) -> None:
+        weight, priority = draw.choice([0, 1, 1, 1, 2]), draw.choice([50, 100, 100, 200])
+        projects.append({"name": name, **above, "quota": quota, "weight": weight, "priority": priority})
+        children = draw.choice([0, 1, 2, 2]) if level < 3 else 0
+        if not children:
+            leaves.append(name)
+        for at in range(children):
+            own = draw.choice([0, 0, draw.randint(0, quota)])
+            quota -= own
+            grow(f"{name}{'tg'[level % 2]}{at}", own, level + 1, parent=name)
+
+    for at in range(2):
+        quota = draw.choice([0, left, draw.randint(0, left)])
+        left -= quota
+        grow(f"d{at}", quota, 1)
+    return {"nodes": nodes, "projects": projects, "jobs": _jobs(draw, draw.sample(leaves, min(4, len(leaves))))}
+
+
 def ranked(draw: Random) -> Document:
     """Priorities of jobs and projects, and weights."""
     pool = draw.choice([flat, tree])(draw)
@@ -74,7 +99,7 @@ def least_served(draw: Random) -> Document:
 
 def gangs(draw: Random) -> Document:
     """Gangs, fixed and elastic."""
-    pool = draw.choice([flat, tree])(draw)
+    pool = draw.choice([flat, tree, deep])(draw)
     for job in pool["jobs"]:
         if draw.random() < 0.5:
             job["gpus"] = 1
@@ -115,7 +140,7 @@ def typed(draw: Random) -> Document:
 
 
 KINDS: Mapping[str, Callable[[Random], Document]] = {
-    each.__name__: each for each in (flat, tree, ranked, single, gangs, limited, least_served, typed)
+    each.__name__: each for each in (flat, tree, deep, ranked, single, gangs, limited, least_served, typed)
 }
 
 

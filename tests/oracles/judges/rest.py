@@ -170,14 +170,12 @@ def _shares(scenario: Document, shown: Document) -> Iterator[str]:
 def _shares_are_plain(pool: Pool) -> bool:
     """Tell whether the rules leave nothing open about fair shares.
 
-    They do if quotas are more than there is to divide, jobs that are not preemptible compete for a quota, a
-    parent has jobs of its own, or limits cut off requests below a parent.
+    They do if quotas are more than there is to divide, jobs that are not preemptible compete for a quota, or a
+    parent has jobs of its own.
     """
     parents = {each.parent for each in pool.projects.values()} - {None}
-    return (
-        quotas_can_be_kept(pool)
-        and all(job.preemptible and job.project not in parents for job in pool.jobs.values())
-        and not (parents and any(each.limit < pool.size for each in pool.projects.values()))
+    return quotas_can_be_kept(pool) and all(
+        job.preemptible and job.project not in parents for job in pool.jobs.values()
     )
 
 

@@ -19,17 +19,26 @@ def quotas_can_be_kept(pool: Pool) -> bool:
     )
 
 
-def requests(pool: Pool, running: Held) -> dict[str, int]:
-    """Return what each project with all below it holds and could hold: a job that can never run asks for none."""
-    asked = dict.fromkeys(pool.projects, 0)
+def requests(pool: Pool, running: Held) -> dict[str, float]:
+    """Return what each project with all below it holds and could hold at once.
+
+    A job that can never run asks for none, and those of a project for no more than its limit.
+    """
+    own = dict.fromkeys(pool.projects, 0)
     for job in pool.jobs.values():
-        most = max(pool.most_gpus(job), len(running.get(job.name, ())) * job.gpus)
-        for project in pool.path(job.project):
-            asked[project] += most
+        own[job.project] += max(pool.most_gpus(job), len(running.get(job.name, ())) * job.gpus)
+    asked: dict[str, float] = {}
+
+    def ask(project: Project) -> float:
+        asked[project.name] = own[project.name] + sum(map(ask, pool.children(project.name)))
+        return min(asked[project.name], project.limit)
+
+    for root in pool.children(None):
+        ask(root)
     return asked
 
 
-def wishes(pool: Pool, asked: Mapping[str, int]) -> dict[str, float]:
+def wishes(pool: Pool, asked: Mapping[str, float]) -> dict[str, float]:
     """Return what each project asks for, without what those below it ask for by no right.
 
     Weight 0 gives a right to nothing beyond the quota.
@@ -38,9 +47,9 @@ def wishes(pool: Pool, asked: Mapping[str, int]) -> dict[str, float]:
 
     def wish(project: Project) -> float:
         below = pool.children(project.name)
-        own = asked[project.name] - sum(asked[child.name] for child in below)
+        own = asked[project.name] - sum(min(asked[child.name], child.limit) for child in below)
         wished[project.name] = own + sum(map(wish, below))
-        return wished[project.name] if project.weight else min(wished[project.name], project.quota)
+        return min(wished[project.name], project.limit if project.weight else project.quota)
 
     for root in pool.children(None):
         wish(root)
@@ -70,7 +79,7 @@ def entitlements(pool: Pool, running: Held) -> dict[str, float]:
 
 
 def _divided(
-    gpus: int, projects: Sequence[Project], asked: Mapping[str, int], wished: Mapping[str, float]
+    gpus: int, projects: Sequence[Project], asked: Mapping[str, float], wished: Mapping[str, float]
 ) -> dict[str, int]:
     most = {each.name: int(min(wished[each.name], each.limit)) for each in projects}
     shares = {each.name: int(min(each.quota, asked[each.name], each.limit)) for each in projects}

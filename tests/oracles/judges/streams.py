@@ -29,15 +29,15 @@ JOB = "waits"
 Stream = Callable[[], tuple[list[Document], list[Document]]]
 
 
-def _stream(project: str, gpus: int = 1, **more: object) -> list[Document]:
-    every = RUN_TIME * gpus * 2 // (GPUS * 3)
+def _stream(project: str, gpus: int = 1, run_time: int = RUN_TIME, **more: object) -> list[Document]:
+    every = run_time * gpus * 2 // (GPUS * 3)
     return [
         {
             "name": f"{project}-{at}",
             "project": project,
             "gpus": gpus,
             "submitted": at,
-            "duration": RUN_TIME,
+            "duration": run_time,
             **more,
         }
         for at in range(0, LASTS, every)
@@ -104,6 +104,13 @@ def _low_project_priority() -> tuple[list[Document], list[Document]]:
     return projects, [_job("a", 4), *_stream("b")]
 
 
+def _wide_gang_among_jobs_with_time_limits() -> tuple[list[Document], list[Document]]:
+    """Short ones run on the GPUs reserved for the gang, as they end before the longer ones."""
+    longer, short = RUN_TIME, RUN_TIME // 8
+    streams = [*_stream("b", time_limit=longer), *_stream("c", run_time=short, time_limit=short)]
+    return [{"name": "a"}, {"name": "b"}, {"name": "c"}], [_job("a", 4, 2), *streams]
+
+
 STREAMS: Mapping[str, Stream] = {
     "a gang as wide as the pool, of the project that owns it": _wide_gang_of_a_project_with_all,
     "a gang as wide as the pool, within its quota": _wide_gang_within_its_quota,
@@ -115,6 +122,7 @@ STREAMS: Mapping[str, Stream] = {
     "the second of two gangs as wide as the pool": _second_of_two_gangs,
     "a large job among small ones of its project": _last_in_its_project,
     "a project of low priority with a quota": _low_project_priority,
+    "a gang as wide as the pool, among jobs with time limits": _wide_gang_among_jobs_with_time_limits,
 }
 
 
