@@ -137,7 +137,7 @@ def attack(hub: Hub, admin: Person, policy: str, *, windows_only: bool) -> Count
 def test_a_page_of_somebodys_notebook_reads_and_changes_nothing(hub: Hub, admin: Person) -> None:
     tried = attack(hub, admin, "unsafe-none", windows_only=False)
     assert tried["fetch"] == 30
-    assert tried.keys() == {"fetch", "frame", "window", "cookies", "EventSource"}
+    assert tried.keys() == {"fetch", "frame", "window", "cookies", "EventSource", "SharedWorker"}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -146,4 +146,4 @@ def test_whatever_such_a_page_asks_for_about_its_windows_they_tell_it_nothing(
 ) -> None:
     tried = attack(hub, admin, policy, windows_only=True)
     assert tried["window"] >= 4
-    assert tried.keys() == {"window", "cookies", "EventSource"}
+    assert tried.keys() == {"window", "cookies", "EventSource", "SharedWorker"}
