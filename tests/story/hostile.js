@@ -86,7 +86,7 @@ async (windowsOnly) => {
 
   const address = new URL(`${SERVICE}api/v1/events`, here).href;
   for (const name of ["", ...["admin", "joe"].map((user) => JSON.stringify({ address, user, headers: {} }))]) {
-    const script = `${SERVICE}static/visuals/live/stream_worker.js`;
+    const script = `${SERVICE}static/DIGEST/visuals/live/stream_worker.js`;
     const heard = await new Promise((resolve) => {
       const heard = [];
       const { port } = new SharedWorker(script, { type: "module", name });

@@ -21,11 +21,14 @@ from hub_process import ONE_HOST_NAME
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, StorageState, expect
 
+from springtide.hub_extension.pages.files import digest
+from springtide.hub_extension.pages.pages import STATIC, VISUALS
+
 pytestmark = pytest.mark.xdist_group("hub-hostile")
 
 HERE = Path(__file__).parent
 SERVER = HERE.parent / "support/hostile_notebook.py"
-ATTACK = script("hostile.js")
+ATTACK = script("hostile.js").replace("DIGEST", digest([VISUALS, STATIC]))
 ON_THE_HUB = script("hostile_hub.js")
 POLICIES = ["same-origin", "same-origin-allow-popups", "noopener-allow-popups"]
 """What a page may ask for about the windows that it opens (``Cross-Origin-Opener-Policy``), beside the default."""
