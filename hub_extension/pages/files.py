@@ -12,6 +12,8 @@ from tornado.web import HTTPError, StaticFileHandler
 from springtide.hub_extension.web.handler import HEADERS, NOTHING_POLICY
 
 KEPT = "public, max-age=31536000, immutable"
+WORKER_POLICY = f"{NOTHING_POLICY}; script-src 'self'; connect-src 'self'"
+"""Content-Security-Policy of workers, which import modules and read from the pool; other files may do nothing."""
 _SUFFIXES = frozenset({".js", ".css", ".svg"})
 
 
@@ -27,8 +29,10 @@ class Files(StaticFileHandler):
         super().initialize(path)
         self._kept = kept
 
-    def set_extra_headers(self, _path: str) -> None:
-        """Tell browsers how long a file may be used without asking."""
+    def set_extra_headers(self, path: str) -> None:
+        """Tell browsers how long a file may be used without asking, and what a worker may do."""
+        if path.endswith("_worker.js"):
+            self.set_header("Content-Security-Policy", WORKER_POLICY)
         self.set_header("Cache-Control", KEPT if self._kept else "no-cache")
 
     def set_default_headers(self) -> None:

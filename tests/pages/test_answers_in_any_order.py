@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import pytest
-from pages_service import PERSON, Service, Windows
+from pages_service import PERSON, WITHOUT_SHARED_WORKERS, Service, Windows
 from patience import PATIENCE_S
 from playwright.sync_api import Error, Page, Route, expect
 from waiting_feed import MINE, WAITING, expect_asked
@@ -111,6 +111,7 @@ def test_what_happens_before_the_stream_opens_is_shown_too(
     sweep = service.submit("susan", name="rates", trials=trials)
     service.until(sweep.id, lambda job: job.trials is not None and job.trials.running == 2)
     page = window_of(windows, service, "admin")
+    page.add_init_script(WITHOUT_SHARED_WORKERS)
     with held(page, "events*", opens=True):
         page.goto(f"{service.url}admin")
         expect(page.get_by_test_id("edit-weight-nlp")).to_have_value("1")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pages_service import Service
+from pages_service import WITHOUT_SHARED_WORKERS, Service
 from playwright.sync_api import Locator, Page, Route, expect
 
 from springtide.scheduler import wire
@@ -195,6 +195,7 @@ def test_costs_name_their_currency(visit: Visit) -> None:
 def test_all_of_it_is_on_one_screen_and_a_large_pool_is_folded(visit: Visit) -> None:
     page = visit("admin", "home")
     page.route("**/api/v1/pool", large_pool)
+    page.add_init_script(WITHOUT_SHARED_WORKERS)
     page.route("**/api/v1/events*", lambda route: route.abort())
     for width, height in ((1280, 800), (1440, 900), (1920, 1080)):
         page.set_viewport_size({"width": width, "height": height})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import httpx
-from pages_service import PERSON, Service, Windows
+from pages_service import PERSON, WITHOUT_SHARED_WORKERS, Service, Windows
 from playwright.sync_api import Page, Route, expect
 
 Visit = Callable[..., Page]
@@ -70,18 +70,20 @@ def test_where_a_stream_is_one_too_many_the_page_asks_instead_and_tries_again_wh
         else:
             route.continue_()
 
+    page.add_init_script(WITHOUT_SHARED_WORKERS)
     page.route("**/api/v1/events*", answer)
     page.goto(service.url)
     expect(page.get_by_test_id("connection")).to_have_text("Updated every few seconds")
     job = service.submit("susan", name="digits")
     expect(page.locator(f"[data-job='{job.id}']").get_by_test_id("row-state")).to_have_text("Running")
     refused = False
-    expect(page.get_by_test_id("connection")).to_have_text("Live")
+    expect(page.get_by_test_id("connection")).to_have_text("Live while this page is in front")
 
 
 def test_where_streams_do_not_get_through_the_page_asks_instead(windows: Windows, service: Service) -> None:
     page = windows.open()
     page.context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
+    page.add_init_script(WITHOUT_SHARED_WORKERS)
     page.route("**/api/v1/events*", lambda _route: None)
     page.goto(service.url)
     expect(page.get_by_test_id("connection")).to_have_text("Updated every few seconds")

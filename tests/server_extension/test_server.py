@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
@@ -15,6 +15,7 @@ from server_extension_bench import NotebookServer
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Job, Submission
+from springtide.widgets.server_extension.handlers import STREAMS
 
 
 @pytest.fixture
@@ -41,6 +42,22 @@ def test_a_page_reads_and_changes_with_the_rights_of_the_servers_user(server: No
         missing = page.get("jobs/unknown1")
     assert missing.status_code == 404
     assert "unknown1" in missing.json()["message"]
+
+
+def test_a_notebook_server_passes_on_so_many_streams_and_no_more(server: NotebookServer) -> None:
+    with server.client() as page:
+        with ExitStack() as streams:
+            for _ in range(STREAMS):
+                assert streams.enter_context(page.stream("GET", "events")).status_code == 200
+            refused = page.get("events")
+            assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
+            assert page.get("me").status_code == 200
+
+        def has_place() -> bool:
+            with page.stream("GET", "events") as stream:
+                return stream.status_code == 200
+
+        until("a place for another stream", has_place)
 
 
 def test_an_event_reaches_the_page(server: NotebookServer, service: str, job: Job) -> None:

@@ -84,6 +84,19 @@ async (windowsOnly) => {
     }),
   );
 
+  const address = new URL(`${SERVICE}api/v1/events`, here).href;
+  for (const name of ["", ...["admin", "joe"].map((user) => JSON.stringify({ address, user, headers: {} }))]) {
+    const script = `${SERVICE}static/DIGEST/visuals/live/stream_worker.js`;
+    const heard = await new Promise((resolve) => {
+      const heard = [];
+      const { port } = new SharedWorker(script, { type: "module", name });
+      port.onmessage = ({ data }) => heard.push(JSON.stringify(data));
+      port.postMessage({ join: { source: { address, headers: {} }, kinds: ["pool", "job", "admin"], only: null } });
+      setTimeout(() => resolve(heard), PATIENCE_MS);
+    });
+    for (const said of heard) keep("SharedWorker", said.replace('"kind":', "event: "));
+  }
+
   const tokens = loot.flatMap(([, what]) =>
     [...what.matchAll(/(?:data-xsrf="|_xsrf=)([^";]+)/g)].map((found) => found[1]),
   );

@@ -21,11 +21,14 @@ from hub_process import ONE_HOST_NAME
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, StorageState, expect
 
+from springtide.hub_extension.pages.files import digest
+from springtide.hub_extension.pages.pages import STATIC, VISUALS
+
 pytestmark = pytest.mark.xdist_group("hub-hostile")
 
 HERE = Path(__file__).parent
 SERVER = HERE.parent / "support/hostile_notebook.py"
-ATTACK = script("hostile.js")
+ATTACK = script("hostile.js").replace("DIGEST", digest([VISUALS, STATIC]))
 ON_THE_HUB = script("hostile_hub.js")
 POLICIES = ["same-origin", "same-origin-allow-popups", "noopener-allow-popups"]
 """What a page may ask for about the windows that it opens (``Cross-Origin-Opener-Policy``), beside the default."""
@@ -137,7 +140,7 @@ def attack(hub: Hub, admin: Person, policy: str, *, windows_only: bool) -> Count
 def test_a_page_of_somebodys_notebook_reads_and_changes_nothing(hub: Hub, admin: Person) -> None:
     tried = attack(hub, admin, "unsafe-none", windows_only=False)
     assert tried["fetch"] == 30
-    assert tried.keys() == {"fetch", "frame", "window", "cookies", "EventSource"}
+    assert tried.keys() == {"fetch", "frame", "window", "cookies", "EventSource", "SharedWorker"}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -146,4 +149,4 @@ def test_whatever_such_a_page_asks_for_about_its_windows_they_tell_it_nothing(
 ) -> None:
     tried = attack(hub, admin, policy, windows_only=True)
     assert tried["window"] >= 4
-    assert tried.keys() == {"window", "cookies", "EventSource"}
+    assert tried.keys() == {"window", "cookies", "EventSource", "SharedWorker"}

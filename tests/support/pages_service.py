@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 PREFIX = "/services/springtide/"
 PERSON = "person"
+WITHOUT_SHARED_WORKERS = "delete window.SharedWorker"
+"""Script of pages that have a stream each: no test can answer requests of a shared worker."""
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 UNFINISHED = frozenset(state.value for state in model.JobState if not state.final)
 

@@ -8,7 +8,7 @@ MINE = "jobs?mine=1&order=running&limit=50"
 """The question for the jobs of the person."""
 WAITING = """async () => {
     const { PoolFeed } = await import("/visuals/live/pool_feed.js");
-    const { followStream } = await import("/visuals/live/event_stream.js");
+    const { delivered, followStream } = await import("/visuals/live/event_stream.js");
     const { RerunEditor } = await import("/visuals/live/rerun_editor.js");
     const waiting = [];
     const call = (_method, path) => new Promise((done, failed) => waiting.push({ path, done, failed }));
@@ -20,7 +20,9 @@ WAITING = """async () => {
     window.say = (kind, data) => {
         writer.write(new TextEncoder().encode(`event: ${kind}\\ndata: ${JSON.stringify(data)}\\n\\n`));
     };
-    const follow = (on, show) => followStream(async () => new Response(readable), on, show);
+    const follow = (on, show) =>
+      followStream(async () => new Response(readable), delivered(on), (state, problem) =>
+        show(state, problem, state !== "away"));
     window.feed = new PoolFeed({ call, follow }, { pageOf: () => null });
     window.editor = new RerunEditor(call, "first", () => {}, () => {});
 }"""

@@ -4,7 +4,17 @@ import { drawAcross } from "./jobs/across.js";
 import { drawCode, drawDifferences } from "./jobs/differences.js";
 import { drawMetricPlots } from "./jobs/metric_plots.js";
 import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
-import { boardPath, call, comparePath, followPool, section, showMessage, showTitle, site } from "./site.js";
+import {
+  boardPath,
+  call,
+  comparePath,
+  followPool,
+  persistently,
+  section,
+  showMessage,
+  showTitle,
+  site,
+} from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { boardLink, emptyState } from "./visuals/base/glyphs.js";
 import { distinctNames } from "./visuals/base/job_words.js";
@@ -41,7 +51,9 @@ async function start() {
 /** Promises the comparison as a page of jobs, or null. */
 async function compare() {
   try {
-    const { jobs, ...found } = await call("GET", `comparison?${new URLSearchParams({ jobs: ids.join(",") })}`);
+    const { jobs, ...found } = await persistently(() =>
+      call("GET", `comparison?${new URLSearchParams({ jobs: ids.join(",") })}`),
+    );
     Object.assign(shown, found);
     return { items: jobs };
   } catch (error) {

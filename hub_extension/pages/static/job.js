@@ -7,7 +7,18 @@ import { drawMetricPlots } from "./jobs/metric_plots.js";
 import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
 import { TrackerLinks } from "./jobs/tracker_links.js";
 import { UseCharts } from "./jobs/use_charts.js";
-import { boardPath, call, followPool, jobPath, openFile, section, showMessage, showTitle, site } from "./site.js";
+import {
+  boardPath,
+  call,
+  followPool,
+  jobPath,
+  openFile,
+  persistently,
+  section,
+  showMessage,
+  showTitle,
+  site,
+} from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { environmentFacts } from "./visuals/base/environment.js";
 import { emptyState } from "./visuals/base/glyphs.js";
@@ -44,7 +55,7 @@ start();
 
 /** Starts the page. The stream of one job has no events of a sweep's trials, nor of the pool. */
 async function start() {
-  const known = await call("GET", path).catch(drawMissing);
+  const known = await persistently(() => call("GET", path)).catch(drawMissing);
   if (!known) return;
   const feed = followPool(known.trials ? null : site.job);
   ({ live } = feed.watchJob(site.job, redraw, { known, isWhole: true, tail: LOG_TAIL }));

@@ -38,7 +38,7 @@ start();
 
 async function start() {
   await read();
-  followEvents({ admin: reread, again: reread }, null, (state) => state === "live" && reread());
+  followEvents({ admin: reread, again: reread, opened: reread });
 }
 
 async function read() {

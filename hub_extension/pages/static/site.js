@@ -4,10 +4,20 @@ import { BrowserNotices } from "./notices.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { clean } from "./visuals/base/words.js";
 import { callsOf } from "./visuals/live/api.js";
-import { followStream } from "./visuals/live/event_stream.js";
+import { contactOf, followEvents as followShared } from "./visuals/live/page_stream.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
+import { OVERDUE } from "./visuals/live/stale.js";
 
-const CONNECTIONS = { live: "Live", asking: "Updated every few seconds", away: "Reconnecting…" };
+const CONNECTIONS = {
+  connecting: "Connecting…",
+  waiting: "Waiting for an answer…",
+  live: "Live",
+  asking: "Updated every few seconds",
+  away: "Reconnecting…",
+};
+const LIVE_IN_FRONT = "Live while this page is in front";
+const AGAIN_MS = 5000;
+const YOUNG_MS = 5000;
 
 const { prefix, hub, xsrf, user, admin, administers, job } = document.querySelector('meta[name="springtide"]').dataset;
 
@@ -41,6 +51,11 @@ const api = callsOf(
   ({ status }) => ({ code: "error", message: `The pool answered ${status}.` }),
 );
 
+let stream = null;
+
+showContact("connecting");
+api.reads.watch(() => stream ?? showContact(contactOf(null, api.reads)));
+
 /** Calls the API and returns the body of the response. Throws `Refused`. */
 export const call = api.call;
 
@@ -68,37 +83,60 @@ export function tagPath(tag) {
 }
 
 /**
- * Follows the event stream while the page is open. If a proxy holds streams back, polls every few seconds instead.
+ * Follows the events of the pool while the page is open. If a proxy holds streams back, polls every few seconds instead.
  * @param on `kind(data)` for each kind of event to follow, `again()` when events may have been missed
  * @param only id of the one job to follow, or null for all
- * @param show called with the state of the connection, and with the problem if there is one
+ * @param show called as that of `followEvents` in `page_stream.js`
  * @returns `{ stop }`
  */
 export function followEvents(on, only = null, show = () => {}) {
-  const query = only ? `?${new URLSearchParams({ job: only })}` : "";
-  const open = (headers, signal) => request(`events${query}`, { headers, cache: "no-store", signal });
+  const address = new URL(`${prefix}api/v1/events`, window.location.href).href;
+  const source = () => ({ address, user, headers: { "X-XSRFToken": xsrf } });
   const notification = (content) => {
     if (content.channels.includes("browser")) notices.hear(content);
     on.notification?.(content);
   };
-  const connected = (state, problem) => {
-    showConnection(state);
-    show(state, problem);
+  const connected = (contact, problem, isOpen, isAlone) => {
+    if (isLoggedOut(problem)) window.location.reload();
+    showContact(contact, isAlone);
+    show(contact, problem, isOpen);
   };
-  const stream = followStream(open, { ...on, notification }, connected);
+  stream = followShared(source, api.reads, { ...on, notification }, connected, only);
   window.addEventListener("pagehide", stream.stop, { once: true });
   return stream;
 }
 
+/**
+ * Whether the log-in of the page has ended: loading it again leads to the log-in, or to the page of who has logged in
+ * since. One that has just been loaded does not, so that none is loaded again without a pause.
+ */
+function isLoggedOut(problem) {
+  return problem?.status === 401 || (problem?.code === "xsrf" && performance.now() > YOUNG_MS);
+}
+
 /** The `PoolFeed` of the page. Its stream has the events of the pool and of all jobs, or those of the `only` job. */
 export function followPool(only = null) {
-  const follow = (on, show) => followEvents(on, only, show);
   const viewer = { name: user, admin: site.admin, administers: site.administers };
   return new PoolFeed(
-    { call, openFile, follow },
+    { call, openFile, follow: (on, show) => followEvents(on, only, show) },
     { pageOf: jobPath, compareOf: comparePath, boardOf: boardPath },
     viewer,
   );
+}
+
+/** Returns what `read` promises; tries again, and says so, while the pool does not answer. Throws other refusals. */
+export async function persistently(read) {
+  for (;;) {
+    try {
+      const answer = await read();
+      if (shownCode === "away") showMessage(null);
+      return answer;
+    } catch (error) {
+      if (error.code !== "away") throw error;
+      showMessage(error);
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
 }
 
 /** Shows an error at the top of the page; nothing clears it. */
@@ -130,10 +168,13 @@ export async function attempted(work) {
   }
 }
 
-function showConnection(state) {
+/** Shows the contact with the pool, null before events are followed, and what helps while an answer is overdue. */
+function showContact(contact, isAlone = false) {
   const place = document.getElementById("connection");
-  place.dataset.connection = state;
-  patch(place, h("span", { key: "dot", class: "st-live-dot", "aria-hidden": "true" }), ` ${CONNECTIONS[state]}`);
+  const words = isAlone && contact === "live" ? LIVE_IN_FRONT : CONNECTIONS[contact];
+  place.dataset.connection = contact ?? "";
+  patch(place, contact && [h("span", { key: "dot", class: "st-live-dot", "aria-hidden": "true" }), ` ${words}`]);
+  document.getElementById("overdue").textContent = contact === "waiting" ? OVERDUE : "";
 }
 
 /** A section of a page. */

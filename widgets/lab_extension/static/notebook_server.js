@@ -61,7 +61,16 @@ export class NotebookServer {
     /** The address of the TensorBoard of jobs. */
     this.boardOf = (ids) => `${settings.baseUrl}springtide/tensorboard/${ids.join("-")}/`;
 
-    /** Opens the event stream. */
-    this.open = async (headers, signal) => request("api/v1/events", { headers, signal, cache: "no-store" });
+    /** The source of the event stream: its address, and the headers that JupyterLab would send there now. */
+    this.events = () => {
+      const address = new URL(`${settings.baseUrl}springtide/api/v1/events`, window.location.href).href;
+      let headers = {};
+      const keep = async (asked) => {
+        headers = Object.fromEntries(asked.headers);
+        return new Response();
+      };
+      connection.makeRequest(address, {}, { ...settings, fetch: keep });
+      return { address, headers };
+    };
   }
 }

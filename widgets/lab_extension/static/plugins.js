@@ -10,7 +10,7 @@ import { showPanel, showStatus } from "./pool_panel.js";
 import { addCommands } from "./sending.js";
 import { addTabs, OPEN_JOB, OPEN_JOBS } from "./tabs.js";
 import { addTerminals } from "./terminals.js";
-import { followStream } from "./visuals/live/event_stream.js";
+import { followEvents } from "./visuals/live/page_stream.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
 
 const SHEETS = ["tokens", "bars", "card", "charts", "sweep", "form", "outputs", "rows", "runs"];
@@ -28,7 +28,7 @@ export function plugins(shared) {
   const server = new NotebookServer(shared["@jupyterlab/services"].ServerConnection);
   const pages = PageConfig.getOption("springtidePages");
   const pageOf = (id) => (pages ? `${pages}jobs/${encodeURIComponent(id)}` : null);
-  const follow = (on, show) => followStream(server.open, on, show);
+  const follow = (on, show) => followEvents(server.events, server.reads, on, show);
   const compareOf = (ids) => compareAddress(pages, ids);
   const links = { pageOf, target: "_blank", boardOf: server.boardOf, ...(pages && { compareOf }) };
   const feed = new PoolFeed({ ...server, follow }, links);

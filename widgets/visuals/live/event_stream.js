@@ -6,45 +6,58 @@ const SILENCE_MS = 40_000;
 const ASK_EVERY_MS = 3000;
 const HELD_BACK_MS = 60_000;
 const LONGEST_WAIT_S = 600;
-const HIDDEN_MS = 30_000;
 const TOO_MANY = 429;
 
 /**
- * Follows a stream until it is stopped, and reconnects after a break: at once when the network is back.
- * If the stream does not open in time, or exceeds the maximum number, calls `on.again` every few seconds instead: for a
- * minute, or for the time in `Retry-After` of the refusal. A hidden page closes its connection after a while, because
- * browsers allow few connections to one server.
- * @param open opens the stream: `open(headers, signal)` promises a `Response`
- * @param on `kind(data)` for each kind of event to follow, and `again()` when events may have been missed
- * @param show called with "live", "asking" or "away" when that changes, and with the problem in the response if any
- * @returns `stop()`
+ * Opens an event stream.
+ * @param source `address`, and `headers` of the page's log-in
+ * @param headers further headers
  */
-export function followStream(open, on, show) {
-  const follower = { open, on, show, failures: 0, opened: false, last: null, abort: null, wake: null, stopped: false };
+export function openStream({ address, headers: own }, headers, signal) {
+  return fetch(address, { credentials: "same-origin", cache: "no-store", headers: { ...own, ...headers }, signal });
+}
+
+/**
+ * Follows a stream until it is stopped, and reconnects after a break. Works in pages and in workers.
+ * If the stream does not open in time, or exceeds the maximum number, asks for reads every few seconds instead: for a
+ * minute, or for the time in `Retry-After` of the refusal.
+ * @param open opens the stream: `open(headers, signal)` promises a `Response`
+ * @param deliver `deliver(kind, text)` with each event, and `deliver("again")` when events may have been missed
+ * @param show called with "live", "asking" or "away" when that changes, and with the problem in the response if any
+ * @returns `stop()`; `hurry()`: do not wait to reconnect; `cut()`: reconnect, as the network has changed
+ */
+export function followStream(open, deliver, show) {
+  const follower = {
+    open,
+    deliver,
+    show,
+    failures: 0,
+    opened: false,
+    last: null,
+    abort: null,
+    wake: null,
+    stopped: false,
+  };
   const hurry = () => follower.wake?.();
   const cut = () => follower.abort?.abort();
-  let hiding = null;
-  const look = () => {
-    clearTimeout(hiding);
-    if (document.hidden) hiding = setTimeout(cut, HIDDEN_MS);
-    else hurry();
-  };
-  const leave = listenTo([window, "online", hurry], [window, "offline", cut], [document, "visibilitychange", look]);
   const stop = () => {
     follower.stopped = true;
-    clearTimeout(hiding);
-    leave();
     cut();
     hurry();
   };
   followUntilStopped(follower);
-  return { stop };
+  return { stop, hurry, cut };
 }
 
-function listenTo(...listeners) {
-  for (const [target, type, listener] of listeners) target.addEventListener(type, listener);
-  return () => {
-    for (const [target, type, listener] of listeners) target.removeEventListener(type, listener);
+/** Returns the `deliver` of a stream that parses events and passes them to `on`: `kind(data)` and `again()`. */
+export function delivered(on) {
+  return (kind, text) => {
+    try {
+      if (kind === "again") on.again();
+      else on[kind]?.(JSON.parse(text));
+    } catch (error) {
+      reportError(error);
+    }
   };
 }
 
@@ -52,8 +65,7 @@ async function followUntilStopped(follower) {
   while (!follower.stopped) {
     const heldMs = await listen(follower);
     if (follower.stopped) return;
-    if (document.hidden && !heldMs) await seen(follower);
-    else if (heldMs) await askInstead(follower, heldMs);
+    if (heldMs) await askInstead(follower, heldMs);
     else await pauseAfterBreak(follower);
   }
 }
@@ -73,7 +85,7 @@ async function listen(follower) {
     clearTimeout(timer);
     if (answer.status === TOO_MANY) return refusedMs(answer);
     if (!answer.ok) {
-      follower.problem = await answer.json().catch(() => null);
+      follower.problem = await answer.json().catch(() => ({ status: answer.status }));
       return 0;
     }
     opened(follower);
@@ -95,19 +107,14 @@ function refusedMs(answer) {
 function opened(follower) {
   follower.problem = null;
   follower.show("live", null);
-  if (follower.opened) follower.on.again();
+  if (follower.opened) follower.deliver("again");
   follower.opened = true;
   follower.failures = 0;
 }
 
 function heard(follower, { kind, id, data }) {
   if (id !== null) follower.last = id;
-  try {
-    if (kind === "refetch") follower.on.again();
-    else follower.on[kind]?.(JSON.parse(data));
-  } catch (error) {
-    reportError(error);
-  }
+  follower.deliver(kind === "refetch" ? "again" : kind, data);
 }
 
 /**
@@ -143,18 +150,11 @@ async function pauseAfterBreak(follower) {
   await passed(follower, 1000 * seconds);
 }
 
-/** Resolves when the page is visible again, or the stream is stopped. */
-function seen(follower) {
-  return new Promise((resolve) => {
-    follower.wake = resolve;
-  });
-}
-
 async function askInstead(follower, milliseconds) {
   follower.show("asking", null);
   follower.opened = true;
-  follower.on.again();
-  const asking = setInterval(() => follower.on.again(), ASK_EVERY_MS);
+  follower.deliver("again");
+  const asking = setInterval(() => follower.deliver("again"), ASK_EVERY_MS);
   await passed(follower, milliseconds);
   clearInterval(asking);
 }

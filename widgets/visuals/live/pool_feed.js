@@ -11,7 +11,7 @@ const MINE = "jobs?mine=1&order=running&limit=50";
 export class PoolFeed {
   /**
    * @param api `call(method, path, body)` promises the body of a response, `openFile(path)` the `Response` of a file; both
-   *   throw errors with `status` and `message`. `follow(on, show)` follows the event stream, as `followStream` does
+   *   throw errors with `status` and `message`. `follow(on, show)` follows the events, as `followEvents` does
    * @param links `pageOf(id)`: address of a job's own page, or null; `compareOf(ids)`: address of a comparison, left out if
    *   there is none; `boardOf(ids)`: address of their TensorBoard; `target`: where links open
    * @param viewer the viewer, if known: `name`, `admin` and `administers(project)`; else fetched from the API
@@ -34,6 +34,7 @@ export class PoolFeed {
     this.noticeViews = new Set();
     this.lists = new Set();
     this.stream = null;
+    this.isOpen = false;
     this.wasLive = false;
     this.curves = new CurveKeeper(call, () => this.#tell());
     this.listProblem = null;
@@ -80,7 +81,7 @@ export class PoolFeed {
     if (isWhole) live.epoch = this.epoch;
     if (tail) live.followLog(tail);
     live.views.add(view);
-    if (live.settled ? tail && live.epoch === null : this.#hears && live.epoch !== this.epoch) live.fetch();
+    if (live.settled ? tail && live.epoch === null : this.isOpen && live.epoch !== this.epoch) live.fetch();
     this.looked();
     const stop = () => {
       this.#leave(live.views, view);
@@ -103,7 +104,7 @@ export class PoolFeed {
   /** Shows a `JobList` by calling `view` after each change. Returns `{ stop }`. */
   watchList(list, view) {
     this.lists.add(list);
-    if (this.#hears) list.read();
+    if (this.isOpen) list.read();
     const { stop } = this.#watch(list.views, view);
     return {
       stop: () => {
@@ -156,6 +157,7 @@ export class PoolFeed {
     if (!needed && this.stream !== null) {
       this.stream.stop();
       this.stream = null;
+      this.isOpen = false;
       this.wasLive = false;
       this.epoch += 1;
       this.connection = { state: "connecting", problem: null, since: clockNow() };
@@ -191,18 +193,21 @@ export class PoolFeed {
       admin: () => this.#hearAdmin(),
       again: () => this.#missed(),
     };
-    this.stream = this.follow(on, (state, problem) => this.#connected(state, problem));
+    this.stream = this.follow(on, (contact, problem, isOpen) => this.#connected(contact, problem, isOpen));
   }
 
-  #connected(state, problem) {
-    if (state === this.connection.state && problem?.code === this.connection.problem?.code) return;
-    const since = state === this.connection.state ? this.connection.since : clockNow();
-    this.connection = { state, problem, since };
-    if (state === "live" && !this.wasLive) {
+  /** Fetches what is shown when the stream opens first: what follows then are changes of it. */
+  #connected(state, problem, isOpen) {
+    const opens = isOpen && !this.isOpen;
+    this.isOpen = isOpen;
+    if (opens && !this.wasLive) {
       this.wasLive = true;
       this.#fetchShown();
     }
-    if (state !== "away" && this.me === null) this.#fetchMe();
+    if (opens && this.me === null) this.#fetchMe();
+    if (state === this.connection.state && problem?.code === this.connection.problem?.code) return;
+    const since = state === this.connection.state ? this.connection.since : clockNow();
+    this.connection = { state, problem, since };
     this.#tell();
   }
 
@@ -263,11 +268,6 @@ export class PoolFeed {
     for (const live of this.#shown()) if (!live.settled) live.fetch();
     for (const { trials } of this.jobs.values()) trials?.read();
     for (const list of this.lists) list.read();
-  }
-
-  /** Whether events arrive, or are polled in time. */
-  get #hears() {
-    return this.connection.state === "live" || this.connection.state === "asking";
   }
 
   async #fetchMe() {

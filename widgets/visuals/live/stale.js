@@ -5,9 +5,15 @@ import { ago, clockNow } from "../base/words.js";
 const AWAY = "The pool does not answer. Running jobs continue.";
 const STALE_S = 5;
 
+/** What a page says while an answer is overdue. */
+export const OVERDUE =
+  "An answer of the pool is overdue. The pool is busy, or this browser has no free connection to it: end downloads from this address, and close tabs of it that still load.";
+
+const IN_CONTACT = new Set(["live", "asking", "waiting"]);
+
 /** Whether the feed has the pool's present state and receives its changes. */
 export function isLive({ connection }) {
-  return connection.state === "live" || connection.state === "asking";
+  return IN_CONTACT.has(connection.state);
 }
 
 /** The reason why there is no contact with the pool. */
@@ -22,6 +28,7 @@ export function staleLasts(feed) {
 
 /** Why the displayed state may be old, or null if it is not. `at`: its time, if the pool has not answered yet. */
 export function staleWords(feed, at) {
+  if (feed.connection.state === "waiting") return OVERDUE;
   if (feed.connection.state !== "away") return null;
   return `${awayWords(feed)} It is shown as it was ${ago(feed.heardAt ?? at, clockNow())}.`;
 }
