@@ -316,7 +316,6 @@ def _request(asked: wire.ChangeRequestView) -> Need:
         },
         asked.at,
         name=asked.what,
-        until=asked.expires,
         user=asked.user,
         project=asked.project,
         actions=[
