@@ -95,6 +95,9 @@ COMMANDS = {
     ),
     "bookings": Entry(f"{HERE}.bookings:bookings", "", "Show the bookings that hold or are to come."),
     "unbook": Entry(f"{HERE}.bookings:unbook", "", "Cancel bookings."),
+    "request": Entry(
+        f"{HERE}.change_requests:request", "", "Ask for quota, build GPUs or a membership, and decide requests."
+    ),
     "free": Entry(f"{HERE}.pool:free_gpus", "", "Return GPUs whose holder has no place in the pool."),
     "audit": Entry(f"{HERE}.audit:audit", "", "Show who did what, and export it."),
     "needs": Entry(f"{HERE}.needs:needs", "", "List what needs an administrator."),

@@ -33,6 +33,8 @@ class NotificationEvent(StrEnum):
     """Something in the pool needs an administrator; only `NotificationSettings.fault_recipients` are notified."""
     BUDGET = "budget"
     """A project that the person leads, or any of the pool for its admins, has spent most or all of its budget."""
+    REQUEST = "request"
+    """Somebody asks for what the person may grant as a lead, or a request of the person's own was decided."""
 
 
 SOON: Final = 60.0

@@ -79,18 +79,25 @@ async def create_project(call: Call, name: ProjectName, body: ProjectEdit) -> Pr
 @route("PATCH", "/projects/{name}", Who.PROJECT_ADMINS)
 async def edit_project(call: Call, name: ProjectName, body: ProjectEdit) -> ProjectView:
     """Change a project. Raises `Refusal` 403 unless the caller administers the pool, or the project it is in."""
-    _check_edit(call, name, body)
+    check_edit(call, name, body)
     members = await call.pool.groups.members(fresh=True)
     return await call.pool.engine.edit_project(name, body, call.caller.name, members=members)
 
 
-def _check_edit(call: Call, name: str, edit: ProjectEdit) -> None:
-    caller = call.caller
-    if may(caller, Action.CHANGE_PROJECT, name):
+def may_edit(call: Call, name: str) -> bool:
+    """Return whether the caller may change the numbers of a project: as an admin of the pool, or of one above."""
+    above = call.pool.engine.project_parents().get(name)
+    as_lead = above is not None and may(call.caller, Action.CHANGE_CHILD, above)
+    return as_lead or may(call.caller, Action.CHANGE_PROJECT, name)
+
+
+def check_edit(call: Call, name: str, edit: ProjectEdit) -> None:
+    """Raise `Refusal` 403 unless the caller may change a project so."""
+    if may(call.caller, Action.CHANGE_PROJECT, name):
         return
     views = {view.name: view for view in call.pool.engine.pool().projects}
     above = views[name].parent if name in views else None
-    if above is None or not may(caller, Action.CHANGE_CHILD, above):
+    if above is None or not may_edit(call, name):
         message = (
             f"Only administrators of the pool, or of a project above {wording.given(name)}, may change "
             "its numbers."
@@ -169,7 +176,7 @@ async def delete_project(call: Call, name: ProjectName) -> None:
 @route("PUT", "/projects/{name}/members/{user}", Who.PROJECT_ADMINS)
 async def add_member(call: Call, name: ProjectName, user: Person) -> None:
     """Add a person to a project. Raises `Refusal` if the build quotas would exceed the build GPUs."""
-    await _put_in(call, name, user)
+    await put_in(call, name, user)
 
 
 @route("PUT", "/projects/{name}/leads/{user}", Who.ADMINS)
@@ -200,7 +207,8 @@ async def change_lead(call: Call, project: str, user: str, *, leads: bool, undoe
     await pool.engine.record(who.name, what, project, *changed, project=project, undoes=undoes)
 
 
-async def _put_in(call: Call, project: str, user: str, *, undoes: int | None = None) -> None:
+async def put_in(call: Call, project: str, user: str, *, undoes: int | None = None) -> None:
+    """Put a person into a project, with an entry of the audit trail. Raises `Refusal` if the caller may not."""
     pool, who = call.pool, call.caller
     before = await _members(call, project)
     if user in before:
@@ -329,7 +337,7 @@ async def _undo_membership(call: Call, entry: AuditEntry) -> None:
     person, joined = _changed_person(entry, "members")
     if joined is not (person in await _members(call, entry.subject)):
         raise _changed_since(f"Who is in {wording.given(entry.subject)}")
-    await (take_out if joined else _put_in)(call, entry.subject, person, undoes=entry.id)
+    await (take_out if joined else put_in)(call, entry.subject, person, undoes=entry.id)
 
 
 def _changed_person(entry: AuditEntry, field: str) -> tuple[str, bool]:

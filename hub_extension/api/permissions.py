@@ -47,6 +47,7 @@ class Action(StrEnum):
     EDIT = "change priority, time limit and workers of a job that does not run, and move it to such a project"
     TAG = "change the tags and the note of a job, pin and archive it"
     REPORT = "see in reports which GPUs a person held"
+    ASK = "ask for a higher quota, limit or build quota of the project"
     FREEZE = "freeze and unfreeze the project, with those inside it"
     CHANGE_MEMBERS = "add and remove members"
     CHANGE_LEADS = "make a person lead the project, and take that back"
@@ -87,6 +88,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.EDIT: Rule(Role.PROJECT_ADMIN, own=Role.MEMBER),
         Action.TAG: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.REPORT: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
+        Action.ASK: Rule(Role.MEMBER),
         Action.FREEZE: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_MEMBERS: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_LEADS: Rule(Role.POOL_ADMIN),

@@ -127,12 +127,12 @@ def edit(*, job_ids: tuple[str, ...], project: str | None, reason: str, as_json:
     all workers.
     """
     chosen = {name: options.pop(name) for name in ("inside", "user", "tag", "where")}
-    change = JobEdit(**_changes(options), project=UNSET if project is None else project, reason=reason)
+    change = JobEdit(**changed_options(options), project=UNSET if project is None else project, reason=reason)
     with Client() as client:
         act_on(_selected(client, job_ids, **chosen), lambda job_id: client.edit(job_id, change), as_json=as_json)
 
 
-def _changes(options: Mapping[str, str | None]) -> dict[str, Any]:
+def changed_options(options: Mapping[str, str | None]) -> dict[str, Any]:
     """Return the given options as requests carry them. Raises `click.BadParameter` for values they do not take."""
     changes = {}
     for name, text in options.items():
@@ -189,9 +189,7 @@ def unfreeze(*, names: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def set_project(*, name: str, until: float | None, as_json: bool, **values: Any) -> None:
     """Change the numbers of a project, maybe for a time: set-project PROJECT --quota 4 --until friday."""
-    changes: dict[str, Any] = {
-        field: None if value == NO_VALUE else value for field, value in values.items() if value is not None
-    }
+    changes = project_numbers(values)
     if not changes:
         raise click.UsageError("Give at least one of --quota, --limit, --build-quota, --weight and --priority.")
     with Client() as client:
@@ -202,3 +200,8 @@ def set_project(*, name: str, until: float | None, as_json: bool, **values: Any)
     ends = "" if until is None else f" The values before return at {local(until)}."
     numbers = ", ".join(f"{field} {value_words(value)}" for field, value in changes.items())
     click.echo(one_line(f"{name} has {numbers} now.{ends}"))
+
+
+def project_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given numbers of a project as requests carry them: None for no bound."""
+    return {field: None if value == NO_VALUE else value for field, value in values.items() if value is not None}

@@ -23,6 +23,7 @@ CHECKS: Final[Mapping[NeedKind, str]] = {
     NeedKind.STAYS: "changes for a time",
     NeedKind.CHANNEL: "notifications",
     NeedKind.BACKUP: "backups",
+    NeedKind.REQUEST: "requests",
     NeedKind.LEAVER: "leavers",
     NeedKind.DRAIN: "drains",
     NeedKind.JOB: "use of GPUs",

@@ -60,6 +60,7 @@ class Mail(MessageChannel):
                 NotificationEvent.TIME_LIMIT,
                 NotificationEvent.WORKSPACE,
                 NotificationEvent.BUDGET,
+                NotificationEvent.REQUEST,
             }
         ),
         "The events of which people who have not chosen are notified by e-mail.",

@@ -21,6 +21,7 @@ PAGES: Final[Mapping[NotificationEvent, str]] = MappingProxyType(
         NotificationEvent.WORKSPACE: "workspaces",
         NotificationEvent.NEEDS: "home",
         NotificationEvent.BUDGET: "admin",
+        NotificationEvent.REQUEST: "pool",
     }
 )
 """The pages that say more about events of no job."""

@@ -15,6 +15,7 @@ EXPECTED: Final = frozenset(
         NotificationEvent.PAUSED,
         NotificationEvent.EDITED,
         NotificationEvent.BUDGET,
+        NotificationEvent.REQUEST,
     }
 )
 """The events of which people expect a notification before they have chosen any."""

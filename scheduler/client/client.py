@@ -701,6 +701,35 @@ class Client:
         """Take a booking back, before it begins or while it holds."""
         self._http.raw("DELETE", _path("bookings", str(number)))
 
+    def change_requests(self) -> wire.ChangeRequests:
+        """Return your requests, and those that you may decide: pending ones first."""
+        return self._http.struct(wire.ChangeRequests, "GET", "requests")
+
+    def request_change(self, wanted: wire.WantedChange, why: str) -> wire.ChangeRequestView:
+        """Ask for a change that others decide, with a reason."""
+        body = wire.NewChangeRequest(wanted=wanted, why=why)
+        return self._http.struct(wire.ChangeRequestView, "POST", "requests", body=body)
+
+    def withdraw_request(self, number: int) -> None:
+        """Take a request of your own back."""
+        self._http.raw("DELETE", _path("requests", str(number)))
+
+    def approve_request(
+        self, number: int, why: str = "", *, granted: wire.WantedChange | None = None
+    ) -> wire.ChangeRequestView:
+        """Make the change of a request, or the same change with other values."""
+        body = wire.ChangeApproval(granted=granted, why=why)
+        return self._http.struct(
+            wire.ChangeRequestView, "POST", _path("requests", str(number), "approve"), body=body
+        )
+
+    def refuse_request(self, number: int, why: str) -> wire.ChangeRequestView:
+        """Refuse a request, with a reason."""
+        body = wire.ChangeRefusal(why=why)
+        return self._http.struct(
+            wire.ChangeRequestView, "POST", _path("requests", str(number), "refuse"), body=body
+        )
+
     def undrain_node(self, node: str, *, gpu: int | None = None) -> None:
         """Let jobs start on a node or a GPU again."""
         self._http.raw("POST", "nodes/undrain", body=wire.UndrainRequest(node=node, gpu=gpu))

@@ -163,6 +163,7 @@ class Engine:
         self.home = parts.home
         self.past = parts.past
         self.budgets = parts.budgets
+        self.change_requests = parts.change_requests
         self.forecast_record = parts.forecast_record
         self.questions = parts.questions
         self.outbox = parts.outbox

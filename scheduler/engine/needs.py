@@ -12,13 +12,15 @@ from typing import Any, Final
 from springtide.scheduler import wire
 from springtide.scheduler.engine.idle import IdleWorkspaces
 from springtide.scheduler.engine.requests import fitting
+from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.usage import GpuUsage
 from springtide.scheduler.engine.views import needs_view
-from springtide.scheduler.engine.views.needs_view import DAY, Backup, Facts
+from springtide.scheduler.engine.views.needs_view import Backup, Facts
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.settings import DAY
 from springtide.scheduler.store import StoreError, deliveries
 from springtide.scheduler.store.tables import IdleWhileWaiting, NeedRecord
 from springtide.scheduler.wire import Need
@@ -57,6 +59,7 @@ class Needs:
         *,
         request: Change,
         clock: Callable[[], float],
+        settings: EngineSettings,
         backup: Callable[[], Backup | None],
         backup_after: float,
     ) -> None:
@@ -66,6 +69,7 @@ class Needs:
         self._store = store
         self._request = request
         self._clock = clock
+        self._settings = settings
         self._backup = backup
         self._backup_after = backup_after
         self._looked: float | None = None
@@ -129,7 +133,7 @@ class Needs:
             idle_jobs=self._usage.unused(IDLE_FOR),
             idle_workspaces=self._idle.unused(IDLE_FOR, members),
         )
-        return needs_view.found(state, model.nodes, facts, now)
+        return needs_view.found(state, model.nodes, facts, self._settings, now)
 
     # ---------- actions of administrators
 

@@ -14,6 +14,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine.budgets import Budgets
+from springtide.scheduler.engine.change_requests import ChangeRequests
 from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
@@ -423,6 +424,7 @@ def _compose(
             zone=pool_zone(settings.time_zone),
             surplus=settings.policy.surplus,
         ),
+        change_requests=ChangeRequests(state, nodes, mailbox.request, clock.wall, settings),
         ledger_sums=ledger_sums,
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),
@@ -434,6 +436,7 @@ def _compose(
             store,
             request=mailbox.request,
             clock=clock.wall,
+            settings=settings,
             backup=backup,
             backup_after=settings.backup_hours * HOUR,
         ),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from springtide.scheduler.engine.budgets import Budgets
+from springtide.scheduler.engine.change_requests import ChangeRequests
 from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
@@ -91,6 +92,7 @@ class EngineParts:
     home: Home
     past: PastCalls
     budgets: Budgets
+    change_requests: ChangeRequests
     ledger_sums: LedgerSums
     outbox: Outbox
     default_projects: DefaultProjects

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from springtide.scheduler.model import Reason
 from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
 from springtide.scheduler.sentences.budgets import BUDGETS, SAYS_IT, budget_amount, over_budget
+from springtide.scheduler.sentences.change_requests import CHANGE_REQUESTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
 from springtide.scheduler.sentences.faults import FAULTS
@@ -69,6 +70,7 @@ _TABLE: Table = {
     **ESTIMATES,
     **NOTIFICATIONS,
     **NEEDS,
+    **CHANGE_REQUESTS,
     **BUDGETS,
 }
 

@@ -15,6 +15,7 @@ from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.repeats import Repeat
 from springtide.scheduler.store.keyed import Table
 from springtide.scheduler.store.ledger import FactKey, Holding, HoldingKey, PoolFact
+from springtide.scheduler.wire import WantedChange
 
 POOL = "springtide"
 """Author of what the pool does by itself, in the audit trail and of drains."""
@@ -373,6 +374,53 @@ class NeedRecord:
     left_by: str = ""
 
 
+REQUESTS_KEPT_FOR = 30 * 86_400.0
+"""Time for which a request that has ended is kept, in seconds."""
+
+
+class RequestState(StrEnum):
+    """What has become of a request of a person."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    REFUSED = "refused"
+    WITHDRAWN = "withdrawn"
+    EXPIRED = "expired"
+    OBSOLETE = "obsolete"
+    """Its project or job is gone, or its person has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRequestRecord:
+    """A change that the person ``user`` wants, and ``why``; ``number`` is that of its entry in the audit trail.
+
+    A pending one expires at ``expires``. ``by`` decided it at ``decided``, said ``answer``, and ``granted``
+    another change if it is not None. Times are those of the system clock.
+    """
+
+    number: int
+    user: str
+    wanted: WantedChange
+    why: str
+    at: float
+    expires: float
+    state: RequestState = RequestState.PENDING
+    decided: float | None = None
+    by: str = ""
+    answer: str = ""
+    granted: WantedChange | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether nobody has decided it yet."""
+        return self.state is RequestState.PENDING
+
+    @property
+    def due(self) -> float:
+        """When a pending one expires, or one that has ended is forgotten."""
+        return self.expires if self.decided is None else self.decided + REQUESTS_KEPT_FOR
+
+
 @dataclass(frozen=True, slots=True)
 class IdleWhileWaiting:
     """The GPU-seconds of a type, on a ``day`` that begins then, that were idle while jobs waited for as many."""
@@ -565,6 +613,21 @@ class Tables:
         Column("told_by", String(255), nullable=False),
         Column("left_until", Double, nullable=True),
         Column("left_by", String(255), nullable=False),
+    )
+    change_requests = Table[int, ChangeRequestRecord](
+        "change_requests",
+        ChangeRequestRecord,
+        Column("number", Integer, primary_key=True, autoincrement=False),
+        Column("user", String(255), nullable=False),
+        Column("wanted", Text, nullable=False),
+        Column("why", Text, nullable=False),
+        Column("at", Double, nullable=False),
+        Column("expires", Double, nullable=False),
+        Column("state", String(16), nullable=False),
+        Column("decided", Double, nullable=True),
+        Column("by", String(255), nullable=False),
+        Column("answer", Text, nullable=False),
+        Column("granted", Text, nullable=True),
     )
     idle_while_waiting = Table[tuple[int, str], IdleWhileWaiting](
         "idle_while_waiting",

@@ -8,6 +8,18 @@ from __future__ import annotations
 
 from springtide.scheduler.wire.bookings import BookingRequest, Bookings, BookingView, NewBooking, Weekly
 from springtide.scheduler.wire.budgets import BudgetRequest, BudgetView
+from springtide.scheduler.wire.change_requests import (
+    BuildWanted,
+    ChangeApproval,
+    ChangeRefusal,
+    ChangeRequests,
+    ChangeRequestView,
+    JobWanted,
+    MembershipWanted,
+    NewChangeRequest,
+    ProjectWanted,
+    WantedChange,
+)
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.departures import Departure, LeaveRequest
@@ -279,8 +291,13 @@ __all__ = [
     "BuildQuota",
     "BuildSums",
     "BuildUse",
+    "BuildWanted",
     "CalendarEntry",
     "CardsView",
+    "ChangeApproval",
+    "ChangeRefusal",
+    "ChangeRequestView",
+    "ChangeRequests",
     "ChannelView",
     "Checkpoint",
     "CheckpointList",
@@ -329,6 +346,7 @@ __all__ = [
     "JobRanges",
     "JobStack",
     "JobUsage",
+    "JobWanted",
     "JobsActed",
     "JobsAction",
     "LaunchStopView",
@@ -339,6 +357,7 @@ __all__ = [
     "Me",
     "MeEdit",
     "MeasuredPlacement",
+    "MembershipWanted",
     "Metric",
     "MetricList",
     "MoreNodes",
@@ -350,6 +369,7 @@ __all__ = [
     "NeedLeave",
     "NeedList",
     "NewBooking",
+    "NewChangeRequest",
     "NodeEdit",
     "NodeGroupView",
     "NodeView",
@@ -395,6 +415,7 @@ __all__ = [
     "ProjectPart",
     "ProjectTree",
     "ProjectView",
+    "ProjectWanted",
     "PythonEnvironment",
     "QuotasFit",
     "QuotasFitted",
@@ -441,6 +462,7 @@ __all__ = [
     "UsageReport",
     "UsageSeries",
     "UsageShare",
+    "WantedChange",
     "Weekly",
     "WhatIf",
     "Wish",

@@ -25,6 +25,7 @@ class NeedKind(StrEnum):
     STAYS = "stays"
     CHANNEL = "channel"
     BACKUP = "backup"
+    REQUEST = "request"
     LEAVER = "leaver"
     DRAIN = "drain"
     JOB = "job"
@@ -47,7 +48,8 @@ class NeedCall(Answer, frozen=True, kw_only=True):
 class NeedAction(Answer, frozen=True, kw_only=True):
     """What an administrator can do about an entry: calls in order, or a ``page`` of the pool to open.
 
-    ``question`` is asked before; it is empty for what needs no confirmation.
+    ``question`` is asked before; it is empty for what needs no confirmation. ``text`` is the name of a text that
+    is asked for with it, and that the calls have as ``why``.
     """
 
     name: str
@@ -55,6 +57,7 @@ class NeedAction(Answer, frozen=True, kw_only=True):
     calls: list[NeedCall] = []
     page: str = ""
     question: str = ""
+    text: str = ""
 
 
 class Need(Answer, frozen=True, kw_only=True):

@@ -24,8 +24,9 @@ EventName = Literal[
     "needs",
     "budget",
     "edited",
+    "request",
 ]
-EventNames = Annotated[list[EventName], Meta(max_length=11)]
+EventNames = Annotated[list[EventName], Meta(max_length=12)]
 MAX_CHANNELS = 20
 """Maximum number of channels in one change."""
 

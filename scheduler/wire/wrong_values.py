@@ -105,7 +105,9 @@ def wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
     path = at[1] if at else ""
     steps = re.findall(r"\[[^\]]*\]|[^.\[]+", path)
     top = _fields(inspect.type_info(kind))
-    inside = inspect.type_info(kind) if not steps or steps[0] not in top else _descend(top[steps[0]], steps[1:])
+    inside = inspect.type_info(kind)
+    if steps and steps[0] in top:
+        inside = _descend(top[steps[0]], steps[1:], _value(given, steps[:1]))
     fields = _fields(inside)
     if found := _UNKNOWN.match(error):
         name = found[1]
@@ -135,23 +137,45 @@ def wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
 
 
 def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:
-    """Return the fields of a struct's type, or of the first struct in a union."""
+    """Return the fields of a struct's type, of kinds of structs the one that names the kind, else of the first."""
     kind = _bare(kind)
     if isinstance(kind, inspect.UnionType):
+        if (tags := _tags(kind)) is not None:
+            return {tags[0]: inspect.LiteralType(values=tags[1])}
         return next((fields for part in kind.types if (fields := _fields(part))), {})
     return {field.encode_name: field.type for field in kind.fields} if isinstance(kind, inspect.StructType) else {}
 
 
-def _descend(kind: inspect.Type, steps: Sequence[str]) -> inspect.Type:
-    """Return the type of a part: ``steps`` are names of fields, and ``[…]`` for items and values."""
+def _descend(kind: inspect.Type, steps: Sequence[str], given: object) -> inspect.Type:
+    """Return the type of a part of ``given``: ``steps`` are names of fields, and ``[…]`` for items and values."""
+    kind = _tagged(kind, given)
     for step in steps:
-        kind = _bare(kind)
-        parts = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+        parts = (kind, *kind.types) if isinstance(kind, inspect.UnionType) else (kind,)
         found = next((inner for part in parts if (inner := _part(part, step)) is not None), None)
         if found is None:
             return kind
-        kind = found
+        given = _value(given, [step])
+        kind = _tagged(found, given)
     return kind
+
+
+def _tagged(kind: inspect.Type, given: object) -> inspect.Type:
+    """Return the type without descriptions, and of structs of several kinds the one that the input names."""
+    kind = _bare(kind)
+    if not isinstance(kind, inspect.UnionType) or not isinstance(given, dict):
+        return kind
+    tags = _tags(kind)
+    return next((part for part in kind.types if tags and given.get(tags[0]) == _tag_of(part)), kind)
+
+
+def _tags(kind: inspect.UnionType) -> tuple[str, tuple[str, ...]] | None:
+    """Return the field that names the kind of a struct and the names of all kinds; None if there are none."""
+    structs = [part for part in kind.types if isinstance(part, inspect.StructType) and part.tag_field is not None]
+    return (str(structs[0].tag_field), tuple(str(part.tag) for part in structs)) if structs else None
+
+
+def _tag_of(kind: inspect.Type) -> str | None:
+    return str(kind.tag) if isinstance(kind, inspect.StructType) and kind.tag_field is not None else None
 
 
 def _bare(kind: inspect.Type) -> inspect.Type:

@@ -45,8 +45,8 @@ async def test_a_person_sees_and_changes_her_choices(service: Any) -> None:
     susan = service.as_("susan")
     before = by_name(await susan.get("/notifications"))
     assert {name: view["events"] for name, view in before.items()} == {
-        "browser": ["budget", "edited", "ended", "failed", "paused"],
-        "jupyterlab": ["budget", "edited", "ended", "failed", "paused", "resumed"],
+        "browser": ["budget", "edited", "ended", "failed", "paused", "request"],
+        "jupyterlab": ["budget", "edited", "ended", "failed", "paused", "request", "resumed"],
         "email": ["failed"],
         "webhook": [],
     }

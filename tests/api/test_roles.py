@@ -159,6 +159,14 @@ async def change_leads(_pool: Any, client: httpx.AsyncClient, _user: str) -> htt
     return removed
 
 
+async def ask(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    wanted = {"kind": "project", "project": PROJECT, "edit": {"quota": 3}}
+    made = await client.post("/requests", json={"wanted": wanted, "why": "a deadline"})
+    if made.status_code == 201:
+        await client.delete(f"/requests/{made.json()['number']}")
+    return made
+
+
 async def book(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
     listed = await client.get("/bookings")
     assert (listed.status_code, [each["nodes"] for each in listed.json()["items"]]) == (200, [])
@@ -258,6 +266,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.EDIT: edit,
     Action.TAG: tag,
     Action.REPORT: report,
+    Action.ASK: ask,
     Action.FREEZE: freeze,
     Action.CHANGE_MEMBERS: change_members,
     Action.CHANGE_LEADS: change_leads,
@@ -285,6 +294,7 @@ EXPECTED = {
     Action.EDIT: (False, False, False, True, True),
     Action.TAG: (False, False, False, True, True),
     Action.REPORT: (False, False, False, True, True),
+    Action.ASK: (False, False, True, True, True),
     Action.FREEZE: (False, False, False, True, True),
     Action.CHANGE_MEMBERS: (False, False, False, True, True),
     Action.CHANGE_LEADS: (False, False, False, False, True),

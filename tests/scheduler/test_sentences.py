@@ -361,6 +361,33 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "need-drain": [
         {"node": "n1", "gpu": (None, 0, 3), "by": "admin", "fault": (False, True), "detail": ("", "a fan")}
     ],
+    "need-request": [
+        {
+            "user": NAMES,
+            "what": "a quota of 4 GPUs for “vision”",
+            "number": 12,
+            "detail": "A deadline on Friday.",
+            "present": ("", "The quota is 2 now."),
+            "obstacle": ("", "The quotas of the top projects would add up to 10 GPUs."),
+        }
+    ],
+    "notify-request": [{"user": NAMES, "what": "membership in “vision” for “joe”"}],
+    "notify-request-next": [{"number": 12, "detail": "I join the team."}],
+    "notify-request-ended": [
+        {
+            "what": "membership in “vision” for “joe”",
+            "by": NAMES,
+            "state": ("approved", "refused", "expired", "obsolete"),
+        }
+    ],
+    "notify-request-ended-next": [
+        {
+            "state": "approved",
+            "detail": ("", "The rest is booked."),
+            "given": ("", "a quota of 3 GPUs for “vision”"),
+        },
+        {"state": ("refused", "expired", "obsolete"), "detail": "Not this week."},
+    ],
     "need-leaver": [{"user": NAMES, "jobs": (1, 3)}],
     "need-stays": [{"what": "quota", "subject": ("", *NAMES), "detail": "It does not fit."}],
     "need-ending": [{"what": "build quota", "subject": ("", *NAMES)}],

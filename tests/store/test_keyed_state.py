@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from springtide.scheduler import wire
 from springtide.scheduler.budgets import BeyondBudget, BudgetUnit
 from springtide.scheduler.model import Project, RecentUse
 from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
@@ -22,6 +23,7 @@ from springtide.scheduler.store.tables import (
     TABLES,
     BookingRecord,
     BudgetRecord,
+    ChangeRequestRecord,
     DefaultProject,
     DeletedJob,
     DrainRecord,
@@ -39,6 +41,7 @@ from springtide.scheduler.store.tables import (
     NeedRecord,
     PersonRecord,
     ProjectRecord,
+    RequestState,
     RuleScope,
     Tables,
     WorkspaceRecord,
@@ -57,6 +60,8 @@ SHARE = Held("vision", "susan", "training", "t4", {"train": 2, "other": 1}, 1, 0
 ADDRESSES = {"webhook": "https://x"}
 EVENTS = {"email": frozenset({NotificationEvent.FAILED, NotificationEvent.ENDED})}
 
+MORE = wire.ProjectWanted(project="vision", edit=wire.ProjectEdit(quota={"t4": 2, "a100": None}, until=9.5))
+OWN, LESS = (wire.BuildWanted(edit=wire.PersonEdit(build_quota=gpus)) for gpus in (4, 2))
 WEEKENDS = Repeat((5, 6), "20:00", "08:00", "Europe/Berlin")
 
 SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
@@ -115,6 +120,12 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
     Tables.needs: (
         NeedRecord("drain.GPU-0.5", "drain", 1.5, "The GPU 0 of “train” is drained."),
         NeedRecord("job.a.1", "job", 2.5, "täst 🌊", "susan", "a", 3.0, 4.0, "admin", 5.0, "admin"),
+    ),
+    Tables.change_requests: (
+        ChangeRequestRecord(7, "susan", MORE, "a deadline", 1.5, 9.5),
+        ChangeRequestRecord(
+            8, "joe", OWN, "täst 🌊", 2.5, 9.5, RequestState.APPROVED, 3.5, "admin", "until Friday", LESS
+        ),
     ),
     Tables.idle_while_waiting: (IdleWhileWaiting(86_400, "t4", 1.5), IdleWhileWaiting(172_800, "", 0.0)),
     Tables.recent_use: (RecentUse("vision", "t4", True, 1.5, 2, 3.0), RecentUse("vision")),

@@ -69,6 +69,9 @@ async def fill(path: Path) -> None:
     )
     await engine.idle_workspaces.set_rule((RuleScope.PERSON, "susan"), IdleRule(7_200.0, 1_800.0), ADMIN)
     await engine.idle_workspaces.tell("susan", "", Decision(Step.TELL, 7_300.0, None), IdleRule(7_200.0, 1_800.0))
+    edit = wire.ProjectEdit(quota=3, until=1e8)
+    asked = wire.NewChangeRequest(wanted=wire.ProjectWanted(project="vision", edit=edit), why="a deadline")
+    await engine.change_requests.make(asked, "susan", {"vision": ["joe", "susan"]})
     succeeded = (await pool.submit(gpus=1, name="succeeded")).id
     failed = (await pool.submit(gpus=1, name="failed", retries=0)).id
     cancelled = (await pool.submit(gpus=1, name="cancelled")).id

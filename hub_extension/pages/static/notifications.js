@@ -22,6 +22,7 @@ const EVENTS = [
   ],
   ["fault", "A GPU of the pool was drained", "because of a fault"],
   ["budget", "A budget is nearly or wholly spent", "of a project that you lead, or of any if you administer the pool"],
+  ["request", "Your request is decided", "or somebody asks for what you may grant as the lead of a project"],
 ];
 const OF_ADMINISTRATORS = [["needs", "Something in the pool needs you", "as the page Overview lists it, once each"]];
 const LOOK_AGAIN_MS = 10_000;

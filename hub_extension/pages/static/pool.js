@@ -10,6 +10,7 @@ import { drawNodes } from "./pool/nodes.js";
 import { drawQueue } from "./pool/queue.js";
 import { drawTopology } from "./pool/topology.js";
 import { UnmatchedHolders } from "./pool/unmatched.js";
+import { OwnRequests } from "./requests/own_requests.js";
 import { attempted, call, followEvents, jobPath, section, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { meanUse, percentWords, readingsOf } from "./visuals/base/gpu_use.js";
@@ -24,6 +25,7 @@ const HISTORY_EVERY_S = 5;
 const HISTORY_ANYWAY_MS = 30_000;
 
 const BOOKINGS_EVERY_S = 5;
+const REQUESTS_EVERY_S = 5;
 const QUEUE_EVERY_S = 2;
 const QUEUE_MOST = 200;
 
@@ -31,12 +33,14 @@ const shown = { pool: null, usage: null, history: null, mine: [], queue: null, i
 const redraw = oncePerFrame(draw);
 const drains = site.admin ? new NodeDrains(redraw) : null;
 const bookings = new BookingList(site.admin, redraw);
+const requests = site.admin ? null : new OwnRequests(redraw);
 const unmatched = new UnmatchedHolders(site.admin, redraw);
 const defaultProject = new DefaultProject(redraw);
 const readQueue = inOrder(askQueue, takeQueue);
 const rereadQueue = calmly(readQueue, QUEUE_EVERY_S);
 const readHistory = inOrder(askHistory, takeHistory);
 const rereadBookings = calmly(() => bookings.read(), BOOKINGS_EVERY_S);
+const rereadRequests = calmly(() => requests?.read(), REQUESTS_EVERY_S);
 const rereadHistory = calmly(readHistory, HISTORY_EVERY_S);
 let poolsHeard = 0;
 
@@ -47,7 +51,8 @@ async function start() {
   defaultProject.take(me);
   shown.mine = (me?.projects ?? []).map((project) => project.name);
   await readAll();
-  followEvents({ pool: hear, gpus: hearUsage, admin: readAll, again: readAll });
+  const notification = ({ event }) => event === "request" && rereadRequests();
+  followEvents({ pool: hear, gpus: hearUsage, admin: readAll, again: readAll, notification });
   setInterval(rereadHistory, HISTORY_ANYWAY_MS);
 }
 
@@ -62,6 +67,7 @@ async function readAll() {
   shown.usage = usage ?? shown.usage;
   redraw();
   bookings.read();
+  requests?.read();
   rereadHistory();
   rereadQueue();
 }
@@ -108,6 +114,7 @@ function hear(pool) {
   shown.pool = pool;
   redraw();
   rereadBookings();
+  rereadRequests();
   rereadHistory();
   rereadQueue();
 }
@@ -135,6 +142,7 @@ function draw() {
       defaultProject.draw(),
       h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine, tree: true }) }),
     ),
+    requests && section("requests", "My requests", requests.draw(pool, shown.mine, shown.queue ?? [], clockNow())),
     shown.idle && section("idle", "Idle GPUs", drawIdle(shown.idle)),
     shown.queue && section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),
     bookings.items.length > 0 && section("bookings", "Bookings", bookings.draw(clockNow())),

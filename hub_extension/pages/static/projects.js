@@ -9,11 +9,12 @@ import { drawPeople, OWN } from "./quotas/people.js";
 import { drawProjects } from "./quotas/project_table.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
 import { WhatIf } from "./quotas/what_if.js";
+import { Decisions } from "./requests/decisions.js";
 import { attempted, call, followEvents, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button } from "./visuals/base/glyphs.js";
 import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
-import { given } from "./visuals/base/words.js";
+import { clockNow, given } from "./visuals/base/words.js";
 
 const NEW = "";
 const PROJECT_NAME = /^[^\u0000-\u001f\u007f/]{1,64}$/;
@@ -26,11 +27,13 @@ const shown = {
   departure: null,
   busy: new Set(),
   ends: new Map(),
+  linked: window.location.hash.slice(1),
 };
 const redraw = oncePerFrame(draw);
 const reread = calmly(read, 0.3);
 const trail = new AuditTrail(redraw, read);
 const whatIf = new WhatIf(redraw);
+const decisions = new Decisions(redraw, read);
 const readView = inOrder(() => attempted(() => call("GET", "admin")), takeView);
 const turns = new Map();
 
@@ -58,8 +61,18 @@ function takeView(admin) {
 }
 
 async function readRest() {
+  await decisions.read();
+  showLinked();
   if (site.admin) shown.accuracy = (await attempted(() => call("GET", "forecasts/accuracy"))) ?? shown.accuracy;
   await trail.read();
+}
+
+/** Brings the request that the address names into view, once. */
+function showLinked() {
+  if (!shown.linked || !decisions.items.length) return;
+  draw();
+  document.getElementById(shown.linked)?.scrollIntoView();
+  shown.linked = "";
 }
 
 /** The present values of the fields, typed or stored; texts that are not numbers count as unchanged. */
@@ -297,6 +310,13 @@ function draw() {
   const changed = shown.admin.projects.filter((project) => draftOf("project", project.name)).length;
   patch(
     page,
+    decisions.items.length > 0 &&
+      h(
+        "section",
+        { key: "requests", class: "st-section" },
+        h("h2", {}, `Requests (${decisions.items.length})`),
+        decisions.draw(clockNow()),
+      ),
     site.admin && drawSums(sumsOf(projects, people, levels)),
     h(
       "section",

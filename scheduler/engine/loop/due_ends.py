@@ -1,4 +1,4 @@
-"""What ends by itself: drains and freezes that are over, and changes after which the value before returns."""
+"""What ends by itself: drains, freezes, requests, and changes after which the value before returns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 from springtide.scheduler.engine import idle
-from springtide.scheduler.engine.requests import bookings, drains, freezes, project_admin
+from springtide.scheduler.engine.requests import bookings, change_requests, drains, freezes, project_admin
 from springtide.scheduler.engine.state.endings import is_due
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import Refusal
@@ -24,6 +24,7 @@ def end_due(transaction: Transaction) -> None:
     bookings.follow(transaction)
     drains.end_drains(transaction)
     freezes.end_freezes(transaction)
+    change_requests.end_due(transaction)
     due = [ending for ending in transaction.endings.values() if is_due(ending, transaction.now)]
     refused: list[tuple[Ending, str]] = []
     while due:

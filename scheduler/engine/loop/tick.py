@@ -22,7 +22,7 @@ from springtide.scheduler.engine.loop.mailbox import (
 )
 from springtide.scheduler.engine.loop.reconcile import UnexpectedAttempt, match_gpus, numbering
 from springtide.scheduler.engine.loop.start_checks import StartChecks
-from springtide.scheduler.engine.requests import freezes
+from springtide.scheduler.engine.requests import change_requests, freezes
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import ledger, lifecycle
 from springtide.scheduler.engine.state.journal import JournaledPlanner, change_between
@@ -263,6 +263,7 @@ class TickBuilder:
         if begun:
             freezes.follow(transaction)
             launch_stops.follow(transaction)
+        change_requests.follow(transaction)
         self._accept(transaction)
         return begun
 

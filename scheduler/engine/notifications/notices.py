@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
-from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state import lifecycle, wanted
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import JobState, Reason
 from springtide.scheduler.notifications import (
@@ -18,9 +18,9 @@ from springtide.scheduler.notifications import (
     NotificationEvent,
     chosen_channels,
 )
-from springtide.scheduler.sentences.sentence import Params
+from springtide.scheduler.sentences.sentence import Param, Params
 from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord
-from springtide.scheduler.store.tables import POOL, BudgetRecord, IdleRecord, NeedRecord
+from springtide.scheduler.store.tables import POOL, BudgetRecord, ChangeRequestRecord, IdleRecord, NeedRecord
 
 HELD = Reason("notify-held")
 """The next event after a pause by a person."""
@@ -231,6 +231,50 @@ def budget_notification(
             user=user,
             job="",
             event=NotificationEvent.BUDGET,
+            title=title,
+            text=text,
+            channels=channels,
+        )
+    ]
+
+
+def new_requests(transaction: Transaction) -> list[ChangeRequestRecord]:
+    """Return the requests that the transaction accepts."""
+    known, changes = transaction.state.change_requests, transaction.change_requests.changes
+    return [record for key, record in changes.items() if record and record.pending and key not in known]
+
+
+def ended_requests(transaction: Transaction) -> list[ChangeRequestRecord]:
+    """Return the requests of others that the transaction ends."""
+    known = transaction.state.change_requests
+    ended = [record for record in transaction.change_requests.changes.values() if record and not record.pending]
+    return [each for each in ended if each.by != each.user and each.number in known and known[each.number].pending]
+
+
+def request_notification(user: str, record: ChangeRequestRecord, chosen: ChannelEvents) -> Sequence[Notification]:
+    """Return a person's notification of a request, her own or one to decide: none without a chosen channel."""
+    channels = chosen_channels(NotificationEvent.REQUEST, chosen)
+    if not channels:
+        return ()
+    about: dict[str, Param] = {
+        "number": record.number,
+        "user": record.user,
+        "what": wanted.what(record.wanted, record.user),
+        "given": "" if record.granted is None else wanted.what(record.granted, record.user),
+        "state": record.state.value,
+        "by": record.by,
+        "detail": record.why if record.pending else record.answer,
+    }
+    codes = ("notify-request", "notify-request-next")
+    if not record.pending:
+        codes = ("notify-request-ended", "notify-request-ended-next")
+    title, text = (sentences.text(Reason(code, about)) for code in codes)
+    return [
+        Notification(
+            id=f"request.{record.number}.{record.state.value}",
+            user=user,
+            job="",
+            event=NotificationEvent.REQUEST,
             title=title,
             text=text,
             channels=channels,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
 from springtide.scheduler.engine.notifications import notices
+from springtide.scheduler.engine.state import wanted
 from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -26,8 +27,8 @@ from springtide.scheduler.notifications import (
 )
 from springtide.scheduler.store import deliveries
 from springtide.scheduler.store.records import EventRecord
-from springtide.scheduler.store.tables import HubStanding
-from springtide.scheduler.wire import ANNOUNCED_AS_FAULTS
+from springtide.scheduler.store.tables import ChangeRequestRecord, HubStanding
+from springtide.scheduler.wire import ANNOUNCED_AS_FAULTS, JobWanted, MembershipWanted
 
 MAX_WAITING = 500
 """Maximum number of deliveries of one person that wait for one channel; further ones are left out."""
@@ -82,7 +83,8 @@ class Outbox:
             found += notices.idle_notifications(record, self._wanted(record.user))
         for asked in notices.asked(transaction):
             found += notices.asked_notifications(asked, self._wanted(asked.user))
-        return found + self._of_faults(transaction) + self._of_needs(transaction) + self._of_budgets(transaction)
+        found += self._of_faults(transaction) + self._of_needs(transaction)
+        return found + self._of_budgets(transaction) + self._of_requests(transaction)
 
     def _of_needs(self, transaction: Transaction) -> list[Notification]:
         """Return the notifications of what has come to need administrators, for the `fault_recipients` alone."""
@@ -108,12 +110,31 @@ class Outbox:
         parents = {name: record.project.parent for name, record in transaction.projects.items()}
         found: list[Notification] = []
         for record in notices.told_budgets(transaction):
-            groups = (transaction.hub_groups.get(name) for name in lineage(record.project, parents))
-            leads = {user for group in groups if group is not None for user in group.leads}
+            leads = leads_of(transaction, lineage(record.project, parents))
             for user in sorted(leads | self.settings.fault_recipients):
                 currency = transaction.state.currency
                 found += notices.budget_notification(user, record, self._wanted(user), currency)
         return found
+
+    def _of_requests(self, transaction: Transaction) -> list[Notification]:
+        """Return the notifications of new requests for leads who may grant them, of ended ones for who asked."""
+        found: list[Notification] = []
+        for record in notices.ended_requests(transaction):
+            found += notices.request_notification(record.user, record, self._wanted(record.user))
+        for record in notices.new_requests(transaction):
+            for user in sorted(self._leads_for(transaction, record) - {record.user}):
+                found += notices.request_notification(user, record, self._wanted(user))
+        return found
+
+    @staticmethod
+    def _leads_for(transaction: Transaction, record: ChangeRequestRecord) -> set[str]:
+        """Return who may grant a request as the lead of a project."""
+        job = transaction.job(record.wanted.job) if isinstance(record.wanted, JobWanted) else None
+        project = wanted.project_of(record.wanted, job)
+        parents = {name: each.project.parent for name, each in transaction.projects.items()}
+        above = lineage(project, parents) if project in parents else ()
+        led = above if isinstance(record.wanted, MembershipWanted) else above[1:]
+        return leads_of(transaction, led)
 
     def _wanted(self, user: str) -> dict[Channel, Events]:
         known = self._state.hub_users.get(user)
@@ -180,3 +201,9 @@ class Outbox:
     def count_waiting(self, user: str, channel: Channel) -> int:
         """Return the number of a person's waiting deliveries through a channel."""
         return self._waiting[user, channel]
+
+
+def leads_of(transaction: Transaction, projects: Iterable[str]) -> set[str]:
+    """Return who leads at least one of these projects itself."""
+    groups = (transaction.hub_groups.get(name) for name in projects)
+    return {user for group in groups if group is not None for user in group.leads}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from springtide.scheduler.engine import idle, messages
-from springtide.scheduler.engine.requests import control, project_admin
+from springtide.scheduler.engine.requests import change_requests, control, project_admin
 from springtide.scheduler.engine.requests.control import JobChange, with_parts
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -125,6 +125,8 @@ def _give_back(transaction: Transaction, leaver: Leaver, by: str, left: Left) ->
     if (RuleScope.PERSON, name) in transaction.idle_rules:
         idle.set_rule(transaction, (RuleScope.PERSON, name), None, by)
         left.steps.append("The rule of her own for idle workspaces is gone.")
+    if change_requests.withdraw_all(transaction, name, by):
+        left.steps.append("Her pending requests end.")
     user = transaction.hub_users.get(name)
     silent = NotificationChoice(name, {channel: frozenset() for channel in leaver.channels})
     gone = user is not None and user.standing is HubStanding.LEFT

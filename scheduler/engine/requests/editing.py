@@ -22,12 +22,19 @@ OF_TEST_RUNS = ("priority",)
 
 
 def edit_job(
-    transaction: Transaction, job: JobRecord, edit: wire.JobEdit, by: str, settings: EngineSettings
+    transaction: Transaction,
+    job: JobRecord,
+    edit: wire.JobEdit,
+    by: str,
+    settings: EngineSettings,
+    *,
+    beyond_ranges: bool = False,
 ) -> None:
     """Change what a job asks for, with its trials or its test run; age, checkpoints and outputs stay.
 
-    A moved job is accounted to its new project from its next attempt on. Raises `Refusal` for a job that runs, has
-    ended or is part of another, and for changes with which it would not be accepted.
+    ``beyond_ranges`` allows a priority and a time limit outside the ranges of its project. A moved job is
+    accounted to its new project from its next attempt on. Raises `Refusal` for a job that runs, has ended or is
+    part of another, and for changes with which it would not be accepted.
     """
     check_unfinished(job, "edit")
     _check_whole(job)
@@ -47,12 +54,12 @@ def edit_job(
     context = ValidationContext(
         nodes.possible(), dict(transaction.projects.items()), settings, transaction.types, nodes.by_type
     )
-    after = _edited(job, project, edit.options, context)
+    after = _edited(job, project, edit.options, context, beyond_ranges=beyond_ranges)
     if after == job.spec:
         return
     if project != job.spec.project and after.stored:
         check_bytes(transaction, after, settings)
-    specs = [_edited(part, project, _changes(part, edit), context) for part in parts]
+    specs = [_edited(part, project, _changes(part, edit), context, beyond_ranges=beyond_ranges) for part in parts]
     for part, spec in zip(parts, specs, strict=True):
         transaction.respecify(part.with_standing(reserved=(), turn=False), spec)
     _record(transaction, job.spec, after, edit.reason.strip(), by)
@@ -74,8 +81,15 @@ def _check_whole(job: JobRecord) -> None:
         raise Refusal(409, "part", message, hint=f"Edit {given(whole)}.")
 
 
-def _edited(job: JobRecord, project: str, changes: Mapping[str, Any], context: ValidationContext) -> JobSpec:
-    spec = validate_edit(job.spec, project, changes, context)
+def _edited(
+    job: JobRecord,
+    project: str,
+    changes: Mapping[str, Any],
+    context: ValidationContext,
+    *,
+    beyond_ranges: bool,
+) -> JobSpec:
+    spec = validate_edit(job.spec, project, changes, context, beyond_ranges=beyond_ranges)
     limit, ran = spec.options.time_limit, job.standing.ran
     if limit is not None and ran >= limit and limit != job.spec.options.time_limit:
         message = f"The time limit is {exactly(limit)}, and the job has run for {exactly(ran)} already."

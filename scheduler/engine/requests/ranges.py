@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import TypeAlias, TypeVar
 
@@ -63,16 +63,16 @@ def merged(ranges: Lineage, pool_images: Sequence[str] | None) -> JobRanges:
     )
 
 
-def within(spec: JobSpec, ranges: Lineage) -> JobSpec:
+def within(spec: JobSpec, ranges: Lineage, kept: Collection[str] = ()) -> JobSpec:
     """Return the spec with the longest time limit allowed if it names none.
 
-    Raises `Refusal` for a priority, a number of GPUs or of cores, an amount of memory or a time limit outside the
-    ranges.
+    A priority and a time limit that are ``kept``, by name, may be outside the ranges. Raises `Refusal` for others,
+    and for a number of GPUs or of cores and an amount of memory outside the ranges.
     """
     for name, of in ranges:
-        _check_bounds(spec, name, of)
+        _check_bounds(spec, name, of, kept)
     longest = merged(ranges, None).max_time_limit
-    unlimited = spec.options.time_limit is None and longest is not None
+    unlimited = spec.options.time_limit is None and longest is not None and "time_limit" not in kept
     return spec.with_options(time_limit=longest) if unlimited else spec
 
 
@@ -130,16 +130,16 @@ def check_use(edit: wire.ProjectEdit, pool_images: Sequence[str] | None) -> None
         raise _refused("ranges", message, "Leave the images out.")
 
 
-def _check_bounds(spec: JobSpec, name: str, of: JobRanges) -> None:
-    """Raise `Refusal` for a job outside the ranges of the project ``name``."""
-    if not _in(spec.options.priority, of):
+def _check_bounds(spec: JobSpec, name: str, of: JobRanges, kept: Collection[str]) -> None:
+    """Raise `Refusal` for a job outside the ranges of the project ``name``, as in `within`."""
+    if "priority" not in kept and not _in(spec.options.priority, of):
         raise _wrong_priority(spec.options.priority, name, of)
     workers = spec.options.workers
     _check_most("gpus", workers * spec.options.gpus, of.max_gpus, wording.gpus, name)
     _check_most("cpus", workers * (spec.options.cpus or 0.0), of.max_cpus, wording.cores, name)
     _check_most("memory", workers * (spec.options.memory or 0), of.max_memory, wording.memory_size, name)
     limit, longest = spec.options.time_limit, of.max_time_limit
-    if longest is not None and limit is not None and limit > longest:
+    if "time_limit" not in kept and longest is not None and limit is not None and limit > longest:
         raise _refused(
             "time_limit",
             f"The time limit is {wording.exactly(limit)}; a job of project {wording.given(name)} may run for up "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
@@ -34,6 +34,9 @@ from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import JobSpec
 from springtide.scheduler.store.tables import ProjectRecord
 from springtide.scheduler.wire.submission import checked
+
+OF_JOBS_ALONE = ("priority", "time_limit")
+"""The options that an accepted job may have outside the ranges of its project, if who sets these has agreed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +116,16 @@ def validate_resources(
 
 
 def validate_edit(
-    spec: JobSpec, project: str, changes: Mapping[str, object], context: ValidationContext
+    spec: JobSpec,
+    project: str,
+    changes: Mapping[str, object],
+    context: ValidationContext,
+    *,
+    beyond_ranges: bool = False,
 ) -> JobSpec:
     """Return the spec of an accepted job with changed options in a project, as if it were submitted there.
 
+    A priority and a time limit that stay may be outside the ranges of the project, ``beyond_ranges`` others too.
     Raises `Refusal` with the field, the expected value and a hint.
     """
     _check_project(project, context)
@@ -128,7 +137,9 @@ def validate_edit(
     _check_workers(options)
     if project != spec.project:
         options = _allowed_in_project(options, lineage, context.settings)
-    return _within(replace(spec, project=project, options=options), lineage, context)
+    stays = project == spec.project
+    kept = {name for name in OF_JOBS_ALONE if beyond_ranges or (stays and name not in changes)}
+    return _within(replace(spec, project=project, options=options), lineage, context, kept)
 
 
 def _allowed_in_project(
@@ -144,9 +155,14 @@ def _allowed_in_project(
     )
 
 
-def _within(spec: JobSpec, lineage: ranges.Lineage, context: ValidationContext) -> JobSpec:
-    """Return the spec within the ranges of its projects. Raises `Refusal` for a job that could never start."""
-    spec = ranges.within(spec, lineage)
+def _within(
+    spec: JobSpec, lineage: ranges.Lineage, context: ValidationContext, kept: Collection[str] = ()
+) -> JobSpec:
+    """Return the spec within the ranges of its projects, but for the options that are ``kept``.
+
+    Raises `Refusal` for a job that could never start.
+    """
+    spec = ranges.within(spec, lineage, kept)
     if spec.options.gpus:
         check_fit(spec, context)
     else:

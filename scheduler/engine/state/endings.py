@@ -48,7 +48,7 @@ def is_due(ending: Ending, now: float) -> bool:
 
 
 def next_end(state: State) -> float | None:
-    """Return when the next drain, freeze or change ends or is tried again, or a booking begins or ends.
+    """Return when the next drain, freeze, request or change ends or is tried again, or a booking begins or ends.
 
     None if nothing does.
     """
@@ -62,6 +62,7 @@ def _ends(state: State) -> Iterator[float]:
     freezes = (each.until for each in state.freezes.values())
     yield from (until for until in (*drains, *single, *freezes) if until is not None)
     yield from bookings
+    yield from (each.due for each in state.change_requests.values())
     yield from map(_due_at, state.endings.values())
 
 

@@ -336,6 +336,8 @@ class Transaction(Tables):
             self.endings.put(replace(ending, subject=new))
         for job in [each for each in {**self.state.jobs, **self.jobs}.values() if each.spec.user == old]:
             self.put_job(structs.replace(job, spec=structs.replace(job.spec, user=new)))
+        for request in [each for each in self.change_requests.values() if each.user == old]:
+            self.change_requests.put(replace(request, user=new))
         for holding in list(self.holdings.values()):
             if holding.job and (renamed := holding.renamed(old, new)) is not holding:
                 self.holdings.put(renamed)

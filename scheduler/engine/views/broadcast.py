@@ -93,7 +93,8 @@ class Broadcast:
         for job in transaction.deleted.values():
             whose = {"job": job.id, "user": job.spec.user, "project": job.spec.project}
             record("deleted", msgspec.json.encode(whose))
-        if transaction.projects.changes or transaction.people.changes or transaction.budgets.changes:
+        watched = (transaction.projects, transaction.people, transaction.budgets, transaction.change_requests)
+        if any(overlay.changes for overlay in watched):
             record("admin", b"{}")
         for notification in notifications:
             record(EVENT_KIND, msgspec.json.encode(notification))

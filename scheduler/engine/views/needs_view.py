@@ -11,8 +11,11 @@ from urllib.parse import quote, urlencode
 from msgspec.structs import replace
 
 from springtide.scheduler import sentences, wire
+from springtide.scheduler.engine.requests import change_requests
+from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import pool_view
 from springtide.scheduler.model import Reason
 from springtide.scheduler.sentences import Role
@@ -84,7 +87,7 @@ class Facts:
     idle_workspaces: Mapping[WorkspaceKey, float] = field(default_factory=dict)
 
 
-def found(state: State, nodes: ObservedNodes, facts: Facts, now: float) -> list[Need]:
+def found(state: State, nodes: ObservedNodes, facts: Facts, settings: EngineSettings, now: float) -> list[Need]:
     """Return what needs an administrator, the most urgent first.
 
     An entry of which only a `NeedRecord` knows since when it lasts has the time of that, or ``now``.
@@ -94,6 +97,7 @@ def found(state: State, nodes: ObservedNodes, facts: Facts, now: float) -> list[
         *_of_pool(facts.pool, now),
         *_quotas(pool_view.sums(state, nodes, {}), now),
         *_endings(state, now),
+        *_requests(Transaction(state, nodes, now), settings),
         *_leavers(state, now),
         *_drains(state, nodes, now),
         *_idle_jobs(state, facts),
@@ -287,6 +291,45 @@ def _endings(state: State, now: float) -> Iterator[Need]:
                 project=project,
                 actions=actions,
             )
+
+
+def _requests(transaction: Transaction, settings: EngineSettings) -> Iterator[Need]:
+    members = {group.project: group.members for group in transaction.hub_groups.values()}
+    context = change_requests.RequestContext(members, settings)
+    for record in transaction.change_requests.values():
+        if record.pending:
+            yield _request(change_requests.view(transaction, record, context))
+
+
+def _request(asked: wire.ChangeRequestView) -> Need:
+    number, path = asked.number, f"requests/{asked.number}"
+    return need_of(
+        NeedKind.REQUEST,
+        str(number),
+        {
+            "user": asked.user,
+            "what": asked.what,
+            "detail": asked.why,
+            "present": asked.present,
+            "obstacle": asked.obstacle,
+            "number": number,
+        },
+        asked.at,
+        name=asked.what,
+        user=asked.user,
+        project=asked.project,
+        actions=[
+            _act("approve", "Approve", f"{path}/approve", {}, f"Grant {asked.what}?"),
+            NeedAction(
+                name="refuse",
+                words="Refuse",
+                calls=[NeedCall(path=f"{path}/refuse", body={})],
+                question=f"Refuse {asked.what}?",
+                text="Reason",
+            ),
+            _page("open", "Other values", f"admin#request-{number}"),
+        ],
+    )
 
 
 def leaver(user: str, jobs: Sequence[str], now: float) -> Need:

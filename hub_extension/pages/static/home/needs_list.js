@@ -7,6 +7,7 @@ import { button, emptyState, when } from "../visuals/base/glyphs.js";
 import { clean, count } from "../visuals/base/words.js";
 
 const LEAVE_DAYS = 7;
+const MOST_TEXT = 500;
 
 export class NeedsList {
   /**
@@ -103,19 +104,46 @@ export class NeedsList {
   }
 
   #question(need, action) {
+    const carryOut = (event) => {
+      event.preventDefault();
+      const why = new FormData(event.target).get("why");
+      const calls =
+        why === null ? action.calls : action.calls.map((each) => ({ ...each, body: { ...each.body, why } }));
+      this.#carryOut(need, calls);
+    };
     return h(
-      "div",
-      { key: "question", class: "st-ask", "data-testid": "need-question" },
+      "form",
+      { key: "question", class: "st-ask", "data-testid": "need-question", on: { submit: carryOut } },
       h("p", { key: "words", class: "mb-1", "aria-live": "polite" }, clean(action.question)),
+      action.text &&
+        h(
+          "label",
+          { key: "text" },
+          `${clean(action.text)} `,
+          h("input", {
+            class: "form-control form-control-sm",
+            name: "why",
+            required: true,
+            maxlength: MOST_TEXT,
+            "data-testid": "need-text",
+          }),
+        ),
       h(
         "div",
         { key: "buttons" },
         button("need-not-now", "Not now", () => this.#ask(null), { class: "st-button st-small" }),
         " ",
-        button("need-confirm", clean(action.words), () => this.#carryOut(need, action.calls), {
-          class: "st-button st-danger st-small",
-          disabled: this.busy.has(need.id),
-        }),
+        h(
+          "button",
+          {
+            key: "confirm",
+            type: "submit",
+            class: "st-button st-danger st-small",
+            disabled: this.busy.has(need.id),
+            "data-testid": "need-confirm",
+          },
+          clean(action.words),
+        ),
       ),
     );
   }

@@ -1,0 +1,94 @@
+/** The viewer's own requests, with what has become of each, and the form of a new one. */
+
+import { attempted, call, site } from "../site.js";
+import { untilWords } from "../until.js";
+import { h } from "../visuals/base/dom.js";
+import { button, when } from "../visuals/base/glyphs.js";
+import { clean } from "../visuals/base/words.js";
+import { RequestForm } from "./request_form.js";
+
+const MOST_ENDED = 5;
+const POOL = "springtide";
+
+export class OwnRequests {
+  /** @param changed called when there is something new to draw */
+  constructor(changed) {
+    this.changed = changed;
+    this.items = [];
+    this.busy = new Set();
+    this.form = new RequestForm(changed, () => this.read());
+  }
+
+  async read() {
+    const found = await attempted(() => call("GET", "requests"));
+    if (found) {
+      const mine = found.items.filter(({ user }) => user === site.user);
+      const ended = mine.filter(({ state }) => state !== "pending").slice(0, MOST_ENDED);
+      this.items = [...mine.filter(({ state }) => state === "pending"), ...ended];
+    }
+    this.changed();
+  }
+
+  /** The form and the list; `now`: seconds since the epoch. */
+  draw(pool, mine, queue, now) {
+    return [
+      this.form.draw(pool, mine, queue),
+      this.items.length > 0 &&
+        h(
+          "ul",
+          { key: "requests", class: "st-requests", "data-testid": "requests" },
+          this.items.map((request) => this.#entry(request, now)),
+        ),
+    ];
+  }
+
+  #entry(request, now) {
+    const { number, state, what, why, obstacle } = request;
+    const pending = state === "pending";
+    return h(
+      "li",
+      { key: String(number), class: `st-request st-request-${state}`, "data-testid": "request" },
+      h(
+        "p",
+        { key: "what" },
+        h("strong", { key: "state" }, STATES[state] ?? clean(state)),
+        ` ${clean(what)} `,
+        h("span", { key: "when", class: "st-muted" }, when(request.decided ?? request.at, now)),
+      ),
+      h("p", { key: "why", class: "st-muted" }, `Your reason: ${clean(why)}`),
+      h("p", { key: "state-words", class: "st-muted" }, stateWords(request, now)),
+      pending && obstacle && h("p", { key: "obstacle", class: "st-muted" }, `It does not fit now: ${clean(obstacle)}`),
+      pending &&
+        button("request-withdraw", "Withdraw", () => this.#withdraw(number), {
+          class: "st-button st-small",
+          disabled: this.busy.has(number),
+          "aria-label": `Withdraw the request for ${clean(what)}`,
+        }),
+    );
+  }
+
+  async #withdraw(number) {
+    this.busy.add(number);
+    this.changed();
+    await attempted(() => call("DELETE", `requests/${number}`));
+    await this.read();
+    this.busy.delete(number);
+    this.changed();
+  }
+}
+
+const STATES = {
+  pending: "Asked for",
+  approved: "Approved:",
+  refused: "Refused:",
+  withdrawn: "Withdrawn:",
+  expired: "Expired:",
+  obsolete: "Ended:",
+};
+
+function stateWords({ state, expires, by, answer, given }, now) {
+  if (state === "pending") return `It waits for a decision, ${untilWords(expires, now)} at most.`;
+  if (state === "withdrawn") return "You have withdrawn it.";
+  const who = by === POOL ? "" : `By ${clean(by)}. `;
+  return `${who}${given ? `Granted: ${clean(given)}. ` : ""}${clean(answer)}`;
+}

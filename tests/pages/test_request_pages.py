@@ -1,0 +1,134 @@
+"""Requests on the pages: a member asks, sees what becomes of it, and whoever decides does so in a few clicks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from axe import violations
+from hostile_text import MARKUP, expect_only_text
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+from springtide.scheduler import wire
+
+Visit = Callable[..., Page]
+WHY = "The deadline is on Friday."
+
+
+@pytest.fixture
+def requests(service: Service) -> Iterator[Any]:
+    """The requests of the pool; quotas are what they were and no request is pending in the end."""
+    found = service.engine.change_requests
+    yield found
+    for view in found.listed({}):
+        if view.state == "pending":
+            service.run(found.withdraw(view.number, view.user))
+    for name in ("vision", "nlp"):
+        service.run(service.engine.edit_project(name, wire.ProjectEdit(quota=2), "admin", members={}))
+
+
+def ask(page: Page, gpus: str, why: str = WHY) -> None:
+    page.get_by_test_id("request-ask").click()
+    page.get_by_test_id("request-gpus").fill(gpus)
+    page.get_by_test_id("request-why").fill(why)
+    page.get_by_test_id("request-send").click()
+
+
+def quota_of(service: Service, name: str) -> int | None:
+    return next(each.quota for each in service.engine.pool().projects if each.name == name)
+
+
+@pytest.mark.usefixtures("requests")
+def test_a_member_asks_and_an_administrator_approves_in_two_clicks(visit: Visit, service: Service) -> None:
+    susan = visit("susan", "pool", color_scheme="dark", apart=True)
+    ask(susan, "4")
+    mine = susan.get_by_test_id("request")
+    expect(mine).to_contain_text("Asked for a quota of 4 GPUs for “vision”")
+    expect(mine).to_contain_text(WHY)
+    assert violations(susan) == []
+    admin = visit("admin", "home")
+    need = admin.get_by_test_id("need-request")
+    expect(need).to_contain_text("The person “susan” asks for a quota of 4 GPUs for “vision”.")
+    expect(need).to_contain_text(WHY)
+    need.get_by_test_id("need-approve").click()
+    need.get_by_test_id("need-confirm").click()
+    expect(admin.get_by_test_id("needs")).to_contain_text("Nothing needs you.")
+    assert quota_of(service, "vision") == 4
+    expect(mine).to_contain_text("Approved: a quota of 4 GPUs for “vision”")
+    expect(mine).to_contain_text("By admin.")
+    expect(mine.get_by_test_id("request-withdraw")).to_have_count(0)
+
+
+@pytest.mark.usefixtures("requests")
+def test_a_refusal_takes_a_reason_which_the_member_reads(visit: Visit, service: Service) -> None:
+    susan = visit("susan", "pool", apart=True)
+    ask(susan, "3", MARKUP)
+    admin = visit("admin", "home")
+    need = admin.get_by_test_id("need-request")
+    expect_only_text(admin)
+    need.get_by_test_id("need-refuse").click()
+    need.get_by_test_id("need-confirm").click()
+    expect(need.get_by_test_id("need-question")).to_be_visible()
+    need.get_by_test_id("need-text").fill("Not before December.")
+    need.get_by_test_id("need-confirm").click()
+    expect(admin.get_by_test_id("needs")).to_contain_text("Nothing needs you.")
+    mine = susan.get_by_test_id("request").first
+    expect(mine).to_contain_text("Refused: a quota of 3 GPUs for “vision”")
+    expect(mine).to_contain_text("Not before December.")
+    expect_only_text(susan)
+    assert quota_of(service, "vision") == 2
+
+
+@pytest.mark.usefixtures("requests")
+def test_other_values_are_granted_on_the_page_of_projects(visit: Visit, service: Service) -> None:
+    susan = visit("susan", "pool", apart=True)
+    ask(susan, "9")
+    expect(susan.get_by_test_id("request").first).to_contain_text("It does not fit now: The quotas of the top")
+    admin = visit("admin", "home")
+    admin.get_by_test_id("need-request").get_by_role("link", name="Other values").click()
+    decision = admin.get_by_test_id("decision")
+    expect(decision).to_contain_text("It cannot be granted as it is: The quotas of the top projects")
+    assert violations(admin) == []
+    decision.get_by_test_id("decision-approve").click()
+    expect(decision.get_by_role("alert")).to_contain_text("cannot be granted: The quotas of the top projects")
+    decision.get_by_test_id("decision-quota").fill("3")
+    decision.get_by_test_id("decision-why").fill("The rest is booked.")
+    decision.get_by_test_id("decision-approve").click()
+    expect(decision).to_have_count(0)
+    assert quota_of(service, "vision") == 3
+    expect(susan.get_by_test_id("request").first).to_contain_text("Granted: a quota of 3 GPUs for “vision”.")
+
+
+@pytest.mark.usefixtures("requests")
+def test_a_lead_puts_a_person_into_the_project(visit: Visit, service: Service) -> None:
+    service.people.administers["joe"] = frozenset({"vision"})
+    jemma = visit("jemma", "pool", apart=True)
+    jemma.get_by_test_id("request-ask").click()
+    jemma.get_by_test_id("request-kind").select_option("membership")
+    jemma.get_by_test_id("request-project").select_option("vision")
+    jemma.get_by_test_id("request-why").fill("I join the team.")
+    jemma.get_by_test_id("request-send").click()
+    joe = visit("joe", "admin")
+    decision = joe.get_by_test_id("decision")
+    expect(decision).to_contain_text("jemma asks for membership in “vision” for “jemma”")
+    decision.get_by_test_id("decision-approve").click()
+    expect(decision).to_have_count(0)
+    assert "jemma" in service.people.groups["vision"]
+    service.people.groups["vision"].remove("jemma")
+    del service.people.administers["joe"]
+
+
+@pytest.mark.usefixtures("requests")
+def test_a_refused_form_says_why_and_a_pending_request_is_withdrawn(visit: Visit) -> None:
+    page = visit("susan", "pool")
+    ask(page, "2")
+    alert = page.get_by_test_id("request-form").get_by_role("alert")
+    expect(alert).to_contain_text("There is a quota of 2 GPUs for “vision” already.")
+    page.get_by_test_id("request-gpus").fill("4")
+    page.get_by_test_id("request-send").click()
+    expect(page.get_by_test_id("request-form")).to_have_count(0)
+    first = page.get_by_test_id("request").first
+    first.get_by_test_id("request-withdraw").click()
+    expect(first).to_contain_text("You have withdrawn it.")
