@@ -17,7 +17,14 @@ from typing import Final
 
 import click
 
-from springtide.hub_extension.commands.text import OutputError, json_option, one_line, print_json, printable
+from springtide.hub_extension.commands.text import (
+    INTERRUPTED,
+    OutputError,
+    json_option,
+    one_line,
+    print_json,
+    printable,
+)
 from springtide.hub_extension.commands.window_titles import WithoutTitles
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError, Unreachable
@@ -29,7 +36,6 @@ from springtide.scheduler.wording import quoted, sentence
 
 NO_CODE: Final = 255
 """Exit code if the program has none, as that of ``ssh``."""
-INTERRUPTED: Final = 130
 CUT_OFF: Final = frozenset({NO_CODE, 128 + signal.SIGHUP, 128 + signal.SIGKILL})
 """Exit codes of a program that did not end by itself."""
 RUNNING: Final = frozenset({JobState.RUNNING, JobState.PAUSING})
