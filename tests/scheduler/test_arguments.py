@@ -248,7 +248,7 @@ def test_a_list_takes_the_place_of_a_list_or_a_tuple() -> None:
     for value, kind in (([8], "list"), ((8, 9), "tuple")):
         _, after = changed("function", RUNNER, arguments, typed_of("function", arguments, {"layers": value}))
         assert after["layers"].type == kind
-    with pytest.raises(BadArgument, match="layers was “\\[64, 64\\]”, a list; “8” is a number."):
+    with pytest.raises(BadArgument, match=re.escape("layers was “[64, 64]”, a list; “8” is a number.")):
         changed("function", RUNNER, arguments, {"layers": "8"})
 
 
@@ -293,7 +293,11 @@ def test_an_option_of_a_command_is_removed(before: str, name: str, after: str) -
         ("python t.py --amp", {"amp": "maybe"}, "amp is a flag; “maybe” is neither true nor false."),
         ("python t.py --a 1 --a 2", {"a": "3"}, "The argument “a” of this job cannot be changed here."),
         ("python t.py --lr 1", {"lr": "x" * 20_000}, "too long"),
-        ("python t.py --lr 0.1", {"lr": "abc"}, "lr was “0.1”, a number; “abc” is a text. Write a number, or submit"),
+        (
+            "python t.py --lr 0.1",
+            {"lr": "abc"},
+            "lr was “0.1”, a number; “abc” is a text. Write a number, or submit",
+        ),
         ("python t.py --lr=0.1", {"lr": "true"}, "lr was “0.1”, a number; “true” is true or false."),
         ("python t.py lr=0.1", {"lr": "'abc'"}, "“abc” is a text."),
         ("python t.py --layers 64 64", {"layers": "8 x"}, "layers was “64 64”, a number; “x” is a text."),
