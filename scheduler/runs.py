@@ -30,17 +30,20 @@ MAX_CONDITION: Final = 500
 MAX_DEPTH: Final = 20
 """Maximum depth of brackets in a condition."""
 EXAMPLE: Final = "Example: lr > 0.01 and best.val_loss < 0.3"
-UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+UNITS: Final = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 ARGUMENT, LAST, BEST = "argument.", "last.", "best."
 
 _NAME = r"(?:[^\W\d]|\*)[\w*@/:-]*(?:\.[\w*@/:-]+)*"
 NAME = re.compile(_NAME)
 """A name of a value, as conditions have it without quotes."""
+_LEFT, _RIGHT = "\N{LEFT SINGLE QUOTATION MARK}", "\N{RIGHT SINGLE QUOTATION MARK}"
+_QUOTED = rf"'[^']*'|\"[^\"]*\"|“[^”]*”|{_LEFT}[^{_RIGHT}]*{_RIGHT}"
+_MINUS = "\N{MINUS SIGN}"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<date>\d{{4}}-\d{{1,2}}-\d{{1,2}}(?:T[\d:.]*\d(?:Z|[+-]\d\d:?\d\d)?)?(?![\w.]))"
-    rf"|(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?P<unit>s|min|h|d)?(?![\w.]))"
-    rf"|(?P<operator>==|!=|<=|>=|[=<>~≤≥≠])|(?P<bracket>[()\[\],])|(?P<quoted>'[^']*'|\"[^\"]*\")"
-    rf"|(?P<prefixed>(?:argument|last|best)\.(?:'[^']*'|\"[^\"]*\"))|(?P<name>{_NAME})|(?P<word>[^\s()\[\],<>=!~≤≥≠]+))"
+    rf"|(?P<number>[+\-{_MINUS}]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+\-{_MINUS}]?\d+)?(?P<unit>s|min|m|h|d)?(?![\w.]))"
+    rf"|(?P<operator>==|!=|<=|>=|[=<>~≤≥≠])|(?P<bracket>[()\[\],])|(?P<quoted>{_QUOTED})"
+    rf"|(?P<prefixed>(?:argument|last|best)\.(?:{_QUOTED}))|(?P<name>{_NAME})|(?P<word>[^\s()\[\],<>=!~≤≥≠]+))"
 )
 _SAME: Final = {"==": "=", "≤": "<=", "≥": ">=", "≠": "!="}
 """Other ways to write operators."""
@@ -350,12 +353,13 @@ def _tokens(text: str) -> Iterator[_Token]:
             raise ConditionError(f"{given(text[place])} at character {place + 1} has no meaning here.", place + 1)
         kind = str(found.lastgroup) if found.lastgroup != "unit" else "number"
         unit = found["unit"] or ""
-        if kind == "word" and found[kind][0] in "'\"":
+        if kind == "word" and found[kind][0] in f"'\"“{_LEFT}":
             at = found.start(kind) + 1
             raise ConditionError(f"The quote at character {at} is not closed.", at)
         word, place_of = found[kind], found.start(kind) + 1
         value: Value = word
         if kind == "number":
+            word = word.replace(_MINUS, "-")
             number = float(word.removesuffix(unit)) * UNITS.get(unit, 1)
             if not math.isfinite(number):
                 raise ConditionError(f"The number at character {place_of} is too large.", place_of)
@@ -406,6 +410,8 @@ def _compare(name: str, operator: str, token: _Token, zone: str) -> Comparison:
         raise _wrong_value(name, token, "a number", f"{name} > 2")
     if name in _NUMBERS or name.startswith((LAST, BEST)):
         return Comparison(name, operator, _number(name, token, "a number", f"{name} > 2"))
+    if token.unit == "m":  # minutes are those of times: elsewhere it is a text, as any other
+        token = token._replace(kind="word", value=token.text)
     if operator in _ORDERING and token.kind not in {"quoted", "date"} and not _is_number(token.value):
         raise _wrong_value(name, token, "a number, or a text in quotes", f"{name} > 0.3")
     return Comparison(name, operator, token.value)
@@ -432,7 +438,7 @@ def _compare_time(name: str, operator: str, token: _Token, zone: str) -> Compari
         local = at if at.tzinfo is not None else at.replace(tzinfo=_zone(zone, token))
         return Comparison(name, operator, local.timestamp())
     except (ValueError, OverflowError):
-        kind = "a date such as 2026-11-26T18:00, or an age such as -2h"
+        kind = "a date such as 2026-11-26T18:00, or an age such as -10min, -2h or -7d"
         raise _wrong_value(name, token, kind, example) from None
 
 

@@ -319,12 +319,13 @@ class ForkCalls:
             raise invalid_field("arguments", "A whole program and arguments are given.", "Give one of them.")
         again = await self._reruns.submission(
             source.first.id,
-            {"name": "", **changes},
+            changes,
             key,
             typed,
             files=program is None or not has_files(program),
         )
-        return again if program is None else with_program(again, program)
+        again = again if program is None else with_program(again, program)
+        return again if changes.get("name", "").strip() else structs.replace(again, name="")
 
     @asynccontextmanager
     async def copied(self, source: Source, spec: JobSpec) -> AsyncIterator[dict[str, Any]]:

@@ -84,10 +84,11 @@ def _mark(fork: ForkRef) -> str:
 
 
 def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run again; variables are added to those of the first run."""
+    """Return the options of a run again; variables are added to those of the first run, a blank name is none."""
     options = {**options_of(spec), "name": name_again(spec)}
     variables = {**options[VARIABLES], **changes.get(VARIABLES, {})}
-    return {**options, **changes, VARIABLES: variables}
+    named = {name: value for name, value in changes.items() if name != "name" or value.strip()}
+    return {**options, **named, VARIABLES: variables}
 
 
 def with_arguments(spec: JobSpec, typed: Typed) -> JobSpec:

@@ -152,6 +152,9 @@ async def test_the_name_of_a_fork_says_its_checkpoint_once_unless_one_is_given(r
     await ended(running, second["id"])
     below = (await fork(running, second["id"], step=3)).json()
     assert below["name"] == "train, from step 3 (2)", "without the number of its parent, with one of its own"
+    blank = (await fork(running, parent["id"], step=2, name=" ")).json()
+    assert blank["name"] == "train, from step 2 (4)", "as without a name"
+    assert (await rerun(running, parent["id"], name=" ")).json()["name"] == "train"
     for name in ("train", "slower"):
         named = (await fork(running, parent["id"], step=2, name=name)).json()
         assert named["name"] == name
