@@ -244,7 +244,7 @@ def test_runs_are_grouped_and_sent_again(visit: Visit, runs: object) -> None:
     expect(page.get_by_test_id("job-group")).to_have_text(["Succeeded · 3"])
     page.get_by_role("checkbox", name="Select fast", exact=True).check()
     page.get_by_test_id("selected-rerun").click()
-    expect(page.get_by_test_id("selection-result")).to_contain_text("Sent again 1 job.")
+    expect(page.get_by_test_id("selection-result")).to_contain_text("Submitted again 1 job.")
 
 
 def test_arguments_are_edited_before_a_run_again(
