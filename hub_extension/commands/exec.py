@@ -63,7 +63,10 @@ FILES: Final = {Channel.OUTPUT: 1, Channel.ERRORS: 2}
     help="For a window that would close with this command: wait for Enter after an error, or when the job has "
     "paused or ended, and give the window the job's name.",
 )
-def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None, stay: bool) -> None:
+@click.option("--number", type=click.IntRange(1), default=1, hidden=True, help="Which of the job's windows it is.")
+def exec_in_job(
+    *, job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None, stay: bool, number: int
+) -> None:
     """Open a terminal in a running job of yours, or run a command in it.
 
     It runs as the job's user, in its working directory, with its variables, GPUs and limits, and ends when the job
@@ -75,7 +78,7 @@ def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: b
     opened = True
     try:
         if stay:
-            _show_title(job_id)
+            _show_title(job_id, number)
         code = run(job_id, command, rank, terminal, keeps_title=stay)
     except (PoolError, Unreachable) as error:
         not_started = {problem: code for code, problem in NOT_STARTED.items()}
@@ -92,10 +95,14 @@ def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: b
     sys.exit(code)
 
 
-def _show_title(job_id: str) -> None:
-    """Give the window of the terminal the name of the job. Raises `PoolError` and `Unreachable`."""
+def _show_title(job_id: str, number: int) -> None:
+    """Give the window of the terminal the name of the job, and its number from the second one on.
+
+    Raises `PoolError` and `Unreachable`.
+    """
+    mark = f" ({number})" if number > 1 else ""
     with Client() as client:
-        click.echo(f"\x1b]0;{one_line(client.job(job_id).name)}\x07", err=True, nl=False)
+        click.echo(f"\x1b]0;{one_line(client.job(job_id).name)}{mark}\x07", err=True, nl=False)
 
 
 def _why_over(job_id: str) -> str:
