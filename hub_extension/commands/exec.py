@@ -166,6 +166,10 @@ def stack(*, job_id: str, rank: int | None, as_json: bool) -> None:
     with Client() as client:
         found = client.stack(job_id)
     workers = [each for each in found.workers if rank in {None, each.rank}]
+    number = len(found.workers) + found.more
+    if rank is not None and rank >= number:
+        msg = f"The job has no worker {rank}; it has {number}. They count from 0."
+        raise click.UsageError(msg)
     if as_json:
         print_json(wire.JobStack(at=found.at, workers=workers, more=found.more))
         return

@@ -90,6 +90,12 @@ async def test_a_program_that_hangs_in_a_library_shows_the_stacks_of_its_threads
     assert status.phase == "running"
 
 
+async def test_a_process_runs_while_one_of_its_threads_does(bench: LocalBench) -> None:
+    spins = "def spin():\n    while True:\n        pass\nthreading.Thread(target=spin, daemon=True).start()"
+    said = await stack(bench, await run(bench, f"{HANGS}\n{spins}\nprint('ready', flush=True)\ntime.sleep(600)"))
+    assert "(running)" in said.splitlines()[0], said
+
+
 async def test_a_deep_recursion_says_that_its_outer_frames_are_not_shown(bench: LocalBench) -> None:
     deep = "def deep(n):\n    deep(n - 1) if n else hangs_in_a_library()\ndeep(300)"
     said = await stack(bench, await run(bench, f"{HANGS}\n{deep}"))

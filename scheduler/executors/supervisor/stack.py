@@ -98,9 +98,19 @@ def stack(pid: int) -> str | None:
         return None
     if state in "ZX":
         return None
-    head = f"Process {pid}: {' '.join(words)[:500]} ({STATES.get(state, state)})"
+    shown = "R" if is_busy(pid) else state
+    head = f"Process {pid}: {' '.join(words)[:500]} ({STATES.get(shown, shown)})"
     text, hint = written(pid, state)
     return f"{head}\n{text or read_by_py_spy(pid, hint) or waits(pid)}"
+
+
+def is_busy(pid: int) -> bool:
+    """Return whether one of the threads of a process runs, whatever its first one does."""
+    with suppress(OSError, IndexError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            if _read(f"{pid}/task/{thread}", "stat").rpartition(")")[2].split()[0] == "R":
+                return True
+    return False
 
 
 def written(pid: int, state: str) -> tuple[str, str]:
