@@ -86,11 +86,11 @@ def run_of(job: Job) -> Run:
 
 def lineage_of(job: Job) -> dict[str, Any]:
     """Return the lineage of a job by the names of its columns: None is what does not apply to it."""
-    fork, trial = job.rerun and job.rerun.fork, job.outcome
+    fork, trial = job.rerun.fork if job.rerun else None, job.outcome
     of = (job.trials and job.trials.population) or trial
     forked_from = job.rerun.job if job.rerun and fork else None
-    step = fork and fork.step
-    if step is not None and step.is_integer():
+    step = fork.step if fork else None
+    if step is not None and step == int(step):
         step = int(step)
     values = (forked_from, step, of and of.generation, trial and trial.member)
     return dict(zip(LINEAGE, values, strict=True))

@@ -30,6 +30,7 @@ MOST_ROWS = 100
 NO_JOBS = "No jobs yet. Send one with pool.submit(…)."
 PROJECT_HEADS = ("project", "quota", "held", "borrowed", "waiting")
 NO_TRIALS = "No trials."
+ENDED = frozenset(state for state in JobState if state.final)
 MOST_PARAMETERS = 8
 """Maximum number of parameters with a column of their own."""
 
@@ -58,7 +59,7 @@ def job_text(job: Job, now: float) -> str:
 
 
 def _asks(job: Job) -> str:
-    return "asked for" if JobState(job.state).final else "asks for"
+    return "asked for" if job.state in ENDED else "asks for"
 
 
 def job_html(job: Job, now: float) -> str:
