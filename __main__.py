@@ -1,5 +1,22 @@
-"""``python -m springtide`` is the command ``springtide`` of this Python."""
+"""The command ``springtide``, which is also ``python -m springtide``.
 
-from springtide.hub_extension.command import main
+Ctrl-C ends it without a traceback while its modules are imported: this one imports nothing else before.
+"""
 
-main(prog_name="springtide")
+import os
+import signal
+
+
+def main() -> None:
+    """Run the command line."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(128 + signal.SIGINT))
+    from springtide.hub_extension.command import main as command_line  # noqa: PLC0415 - as the docstring says
+
+    signal.signal(signal.SIGINT, before)
+    command_line(prog_name="springtide")
+
+
+if __name__ == "__main__":
+    main()

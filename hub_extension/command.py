@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from springtide.hub_extension.commands.text import open_outputs, printable, refusal_words
+from springtide.hub_extension.commands.text import INTERRUPTED, open_outputs, printable, refusal_words
 from springtide.scheduler.client import PoolError, Unreachable
 
 BAD_INPUT_STATUS = frozenset({400, 413, 422})
@@ -174,10 +174,14 @@ class Springtide(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run a command. Raises `NotDoneError` or `BadInputError` with a sentence for errors of the pool.
 
-        A command that needs the working directory, where that was removed, is an error of this kind too.
+        A command that needs the working directory, where that was removed, is an error of this kind too. One that
+        Ctrl-C ends has the exit code `INTERRUPTED`.
         """
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
         except FileNotFoundError as error:
             from springtide.scheduler.capture.place import (  # noqa: PLC0415 - most commands start faster without it
                 removed_working_directory,

@@ -55,6 +55,8 @@ _OPTION = re.compile(r"--?(?P<name>[A-Za-z_][\w.-]*)(=(?P<value>.*))?", re.DOTAL
 _OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w./@-]*)=(?P<value>.*)", re.DOTALL)
 _NEW = re.compile(r"--?[A-Za-z][\w.-]*|\+{1,2}[A-Za-z_][\w./@-]*")
 """Names of options as programs take them."""
+_STANDS_FOR = re.compile(r"(?i:none|null)|\$?\{.*\}")
+"""Texts that stand for no value, or for one that the program looks up, so that their type is unknown."""
 _SWITCHES: Final = {"true": True, "True": True, "false": False, "False": False}
 _SECRET_NAME = re.compile(
     r"passw|passphrase|secret|credential|aikey|apikey|accesskey|privatekey|bearer|(?<![a-z])pwd(?![a-z])",
@@ -70,6 +72,9 @@ _SECRET_INSIDE = re.compile(
 )
 """A text with a secret in it: ``{password: x}``, ``Bearer x``, an address with a password."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_NUMBER_WORDS: Final = "a number"
+_SWITCH: Final = "true or false"
+_TEXT: Final = "a text"
 _PLACED = re.compile(rf"{re.escape(PLACE)}/?")
 _EDITED_TYPES: Final = frozenset({"", "list", "tuple"})
 _RESTORED_TYPES: Final = frozenset({"int", "float", "complex", "bytes", "list", "tuple", "dict", "set"})
@@ -527,12 +532,12 @@ def _changed_words(argv: Sequence[str], each: _Found, text: str) -> list[str]:
     if each.form is _Form.FLAG:
         words = [word] if _switch(each.name, text) else []
     elif each.form is _Form.JOINED:
-        words = [f"{word.partition('=')[0]}={_unquoted(text)}"]
+        words = [f"{word.partition('=')[0]}={_of_one_type(each, _unquoted(text))}"]
     elif each.form is _Form.PLACE:
-        words = [_plain(each.name, _unquoted(text))]
+        words = [_of_one_type(each, _plain(each.name, _unquoted(text)))]
     else:
         several = _split(each.name, text) if len(each.texts) > 1 else [_unquoted(text)]
-        words = [word, *(_plain(each.name, one) for one in several)]
+        words = [word, *(_of_one_type(each, _plain(each.name, one)) for one in several)]
     return [*before, *words, *after]
 
 
@@ -564,6 +569,37 @@ def _unquoted(text: str) -> str:
 def _quoted(text: str) -> str:
     """Return a text as it is typed: in quotes if it would lose its own."""
     return text if _unquoted(text) == text else shlex.quote(text)
+
+
+def _of_one_type(each: _Found, text: str) -> str:
+    """Return the new value of an argument of a command. Raises `BadArgument` for a text in place of a number."""
+    before, after = _type_words(read(each.texts[0])), _type_words(read(text))
+    is_same = before in {_TEXT, after} or (before == _NUMBER_WORDS and _is_number(text))
+    if not is_same and not _STANDS_FOR.fullmatch(text):
+        raise _other_type(each.name, " ".join(each.texts), before, text, after)
+    return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _type_words(value: object) -> str:
+    """Return the type of a value in words: the types that a program would confuse are different ones."""
+    if isinstance(value, bool):
+        return _SWITCH
+    if isinstance(value, int | float):
+        return _NUMBER_WORDS
+    return _TEXT if isinstance(value, str) else article(type(value).__name__)
+
+
+def _other_type(name: str, shown: str, before: str, text: str, after: str) -> BadArgument:
+    message = f"{name} was {given(shown, MAX_TEXT)}, {before}; {given(text)} is {after}."
+    return BadArgument(name, message, f"Write {before}, or submit the program anew for another type.")
 
 
 def _switch(name: str, text: str) -> bool:
@@ -598,12 +634,30 @@ def _literal(name: str, before: Argument, text: str) -> Any:
         return _unquoted(text)
     word = text.strip()
     if word in _SWITCHES:
-        return _SWITCHES[word]
+        return _as_before(name, before, _SWITCHES[word])
     if not _is_literal(word):
+        before_words = _type_words(before.restored)
+        if before_words in {_NUMBER_WORDS, _SWITCH}:
+            raise _other_type(name, before.shown, before_words, text, _TEXT)
         message = f"{name} was {given(before.shown, MAX_TEXT)}; {given(text)} is no value of Python."
         hint = "Write a number, true, false, 'text' in quotes, or a list: [1, 2]."
         raise BadArgument(name, message, hint)
-    return ast.literal_eval(word)
+    return _as_before(name, before, ast.literal_eval(word))
+
+
+def _as_before(name: str, before: Argument, value: Any) -> Any:
+    """Return a value in place of one of the same type, read from a text if it has to be.
+
+    Raises `BadArgument` for a value of another type. Anything may follow None and come before it.
+    """
+    if isinstance(value, str) and not isinstance(before.restored, str):
+        text = value.strip()
+        value = ast.literal_eval(text) if _is_literal(text) else _SWITCHES.get(text, value)
+    types, after = _type_words(before.restored), _type_words(value)
+    lists = {article("list"), article("tuple")}
+    if before.value is None or value is None or types == after or {types, after} == lists:
+        return value
+    raise _other_type(name, before.shown, types, str(value), after)
 
 
 def _is_literal(text: str) -> bool:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from springtide.scheduler.wording import given
+
+UNKNOWN: Final = "not_found"
+"""Code of the refusal of a job that does not exist, or not any more."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer to a user, not a program error
@@ -30,7 +35,13 @@ def unknown_job(job_id: str) -> Refusal:
     """Return the refusal for a job that does not exist, or that the caller may not see."""
     return Refusal(
         404,
-        "not_found",
+        UNKNOWN,
         f"There is no job {given(job_id)}.",
         hint="Jobs go by their ids here, not by their names: `springtide jobs` and the page My jobs list them.",
     )
+
+
+def deleted_job(job_id: str, name: str, by: str, ago: str) -> Refusal:
+    """Return the refusal for a job that ``by`` deleted; ``ago`` says when."""
+    message = f"The job {given(job_id)}, {given(name)}, was deleted by {by} {ago}, with its files and its log."
+    return Refusal(404, UNKNOWN, message)

@@ -30,20 +30,28 @@ MAX_CONDITION: Final = 500
 MAX_DEPTH: Final = 20
 """Maximum depth of brackets in a condition."""
 EXAMPLE: Final = "Example: lr > 0.01 and best.val_loss < 0.3"
-UNITS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+UNITS: Final = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 ARGUMENT, LAST, BEST = "argument.", "last.", "best."
 
 _NAME = r"(?:[^\W\d]|\*)[\w*@/:-]*(?:\.[\w*@/:-]+)*"
 NAME = re.compile(_NAME)
 """A name of a value, as conditions have it without quotes."""
+_LEFT, _RIGHT = "\N{LEFT SINGLE QUOTATION MARK}", "\N{RIGHT SINGLE QUOTATION MARK}"
+_QUOTED = rf"'[^']*'|\"[^\"]*\"|“[^”]*”|{_LEFT}[^{_RIGHT}]*{_RIGHT}"
+_MINUS = "\N{MINUS SIGN}"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<date>\d{{4}}-\d{{1,2}}-\d{{1,2}}(?:T[\d:.]*\d(?:Z|[+-]\d\d:?\d\d)?)?(?![\w.]))"
-    rf"|(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?P<unit>s|min|h|d)?(?![\w.]))"
-    rf"|(?P<operator>==|!=|<=|>=|[=<>~≤≥≠])|(?P<bracket>[()])|(?P<quoted>'[^']*'|\"[^\"]*\")"
-    rf"|(?P<prefixed>(?:argument|last|best)\.(?:'[^']*'|\"[^\"]*\"))|(?P<name>{_NAME})|(?P<word>[^\s()<>=!~≤≥≠]+))"
+    rf"|(?P<number>[+\-{_MINUS}]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+\-{_MINUS}]?\d+)?(?P<unit>s|min|m|h|d)?(?![\w.]))"
+    rf"|(?P<operator>==|!=|<=|>=|[=<>~≤≥≠])|(?P<bracket>[()\[\],])|(?P<quoted>{_QUOTED})"
+    rf"|(?P<prefixed>(?:argument|last|best)\.(?:{_QUOTED}))|(?P<name>{_NAME})|(?P<word>[^\s()\[\],<>=!~≤≥≠]+))"
 )
 _SAME: Final = {"==": "=", "≤": "<=", "≥": ">=", "≠": "!="}
 """Other ways to write operators."""
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+"""Operators as they are when the name comes after the value."""
+_LISTS: Final = {"(": ")", "[": "]"}
+"""The brackets around the values of a list."""
+_VALUES: Final = frozenset({"number", "date", "quoted", "name", "word"})
 _ORDERING: Final = frozenset({"<", "<=", ">", ">="})
 _CONSTANTS: Final[Mapping[str, Value]] = {
     "true": True,
@@ -331,7 +339,8 @@ def parse(text: str, zone: str = "") -> Condition:
     found = reader.either(0)
     rest = reader.token
     if rest.kind != "end":
-        raise _unexpected(rest, "and, or, or the end")
+        message = f"The condition before character {rest.place} is complete; {given(rest.text)} cannot follow it."
+        raise ConditionError(message, rest.place, f"Put and or or between two conditions. {EXAMPLE}")
     return found
 
 
@@ -344,12 +353,13 @@ def _tokens(text: str) -> Iterator[_Token]:
             raise ConditionError(f"{given(text[place])} at character {place + 1} has no meaning here.", place + 1)
         kind = str(found.lastgroup) if found.lastgroup != "unit" else "number"
         unit = found["unit"] or ""
-        if kind == "word" and found[kind][0] in "'\"":
+        if kind == "word" and found[kind][0] in f"'\"“{_LEFT}":
             at = found.start(kind) + 1
             raise ConditionError(f"The quote at character {at} is not closed.", at)
         word, place_of = found[kind], found.start(kind) + 1
         value: Value = word
         if kind == "number":
+            word = word.replace(_MINUS, "-")
             number = float(word.removesuffix(unit)) * UNITS.get(unit, 1)
             if not math.isfinite(number):
                 raise ConditionError(f"The number at character {place_of} is too large.", place_of)
@@ -400,6 +410,8 @@ def _compare(name: str, operator: str, token: _Token, zone: str) -> Comparison:
         raise _wrong_value(name, token, "a number", f"{name} > 2")
     if name in _NUMBERS or name.startswith((LAST, BEST)):
         return Comparison(name, operator, _number(name, token, "a number", f"{name} > 2"))
+    if token.unit == "m":  # minutes are those of times: elsewhere it is a text, as any other
+        token = token._replace(kind="word", value=token.text)
     if operator in _ORDERING and token.kind not in {"quoted", "date"} and not _is_number(token.value):
         raise _wrong_value(name, token, "a number, or a text in quotes", f"{name} > 0.3")
     return Comparison(name, operator, token.value)
@@ -426,7 +438,7 @@ def _compare_time(name: str, operator: str, token: _Token, zone: str) -> Compari
         local = at if at.tzinfo is not None else at.replace(tzinfo=_zone(zone, token))
         return Comparison(name, operator, local.timestamp())
     except (ValueError, OverflowError):
-        kind = "a date such as 2026-11-26T18:00, or an age such as -2h"
+        kind = "a date such as 2026-11-26T18:00, or an age such as -10min, -2h or -7d"
         raise _wrong_value(name, token, kind, example) from None
 
 
@@ -483,23 +495,76 @@ class _Reader:
         return self._comparison()
 
     def _comparison(self) -> Condition:
+        if self.token.kind in {"number", "date"} and self._tokens[self._at + 1].kind == "operator":
+            return self._between()
+        name = self._name()
+        if self._is_word("in"):
+            return self._listed(name)
+        if self._is_word("not") and self._is_word("in", ahead=1):
+            self._at += 1
+            return self._listed(name, without=True)
+        if self.token.kind != "operator":
+            return Comparison(name)
+        operator = self._operator()
+        return _compare(name, operator, self._value(f"a value after {given(operator)}"), self._zone)
+
+    def _between(self) -> Condition:
+        """Return the condition of ``0.05 < lr < 0.5``, or of ``0.05 < lr``."""
+        value, place = self._value("a value"), self.token.place
+        operator = self._operator()
+        if operator not in _MIRRORED:
+            message = f"{given(operator)} at character {place} comes after a name, not before one."
+            raise ConditionError(message, place, "Example: name ~ resnet")
+        name = self._name()
+        first = _compare(name, _MIRRORED[operator], value, self._zone)
+        if self.token.kind != "operator":
+            return first
+        further = self._operator()
+        return Both((first, _compare(name, further, self._value(f"a value after {given(further)}"), self._zone)))
+
+    def _listed(self, name: str, *, without: bool = False) -> Condition:
+        """Return the condition of ``lr in (0.1, 0.2)``, or of ``lr not in (0.1, 0.2)``."""
+        self._at += 1
+        begins = self.token
+        if begins.text not in _LISTS or begins.kind != "bracket":
+            raise _unexpected(begins, "a list of values in brackets after “in”")
+        if name in _TIMES:
+            message = f"“in” before character {begins.place} compares no times: use <, <=, > or >=."
+            raise ConditionError(message, begins.place, f"Example: {name} > 2026-11-26, or {name} > -2h")
+        self._at += 1
+        parts = []
+        while True:
+            value = self._value(f"a value of the list of {given(name, 40)}")
+            parts.append(_compare(name, "!=" if without else "=", value, self._zone))
+            if self.token.text == _LISTS[begins.text]:
+                break
+            if self.token.text != ",":
+                raise _unexpected(self.token, f"a comma or {given(_LISTS[begins.text])}")
+            self._at += 1
+        self._at += 1
+        return Both(tuple(parts)) if without else Either(tuple(parts))
+
+    def _name(self) -> str:
         name = self.token
-        if name.kind not in {"name", "quoted"} or self._is_word("and", "or", "not"):
+        if name.kind not in {"name", "quoted"} or self._is_word("and", "or", "not", "in"):
             raise _unexpected(name, "the name of an argument, a metric or a column")
         self._at += 1
-        if self.token.kind != "operator":
-            return Comparison(str(name.value) if name.kind == "quoted" else name.text)
-        operator = _SAME.get(self.token.text, self.token.text)
-        self._at += 1
-        value = self.token
-        if value.kind not in {"number", "date", "quoted", "name", "word"}:
-            raise _unexpected(value, f"a value after {given(operator)}")
-        self._at += 1
-        named = str(name.value) if name.kind == "quoted" else name.text
-        return _compare(named, operator, value, self._zone)
+        return str(name.value) if name.kind == "quoted" else name.text
 
-    def _is_word(self, *words: str) -> bool:
-        return self.token.kind == "name" and self.token.text.lower() in words
+    def _operator(self) -> str:
+        self._at += 1
+        return _SAME.get(self._tokens[self._at - 1].text, self._tokens[self._at - 1].text)
+
+    def _value(self, expected: str) -> _Token:
+        value = self.token
+        if value.kind not in _VALUES:
+            raise _unexpected(value, expected)
+        self._at += 1
+        return value
+
+    def _is_word(self, *words: str, ahead: int = 0) -> bool:
+        token = self._tokens[min(self._at + ahead, len(self._tokens) - 1)]
+        return token.kind == "name" and token.text.lower() in words
 
     def _takes(self, word: str) -> bool:
         if not self._is_word(word):

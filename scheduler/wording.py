@@ -27,6 +27,9 @@ UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
+TO_THE_SECOND = 10
+"""Number of minutes below which a duration is given to the second."""
+
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 _PLAIN_NAME = re.compile(r"[\w@%+=/#-](?:[\w@%+=:/.#-]*[\w@%+=/#-])?")
@@ -145,7 +148,14 @@ def sentence(text: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return ``40 s``, ``12 min``, ``2 h 5 min``, ``3 d 4 h``."""
+    """Return the length of a time that is over or fixed: ``40 s``, ``1 min 44 s``, ``12 min``, ``2 h 5 min``."""
+    whole = max(0, round(seconds))
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if rest and 0 < minutes < TO_THE_SECOND else roughly(whole)
+
+
+def roughly(seconds: float) -> str:
+    """Return a time that passes now, or is estimated: ``40 s``, ``12 min``, ``2 h 5 min``, ``3 d 4 h``."""
     whole = max(0, round(seconds))
     for place, (unit, length) in enumerate(UNITS):
         if whole >= length:
@@ -161,15 +171,15 @@ def moment(likely: float, first: float, last: float | None) -> str:
 
     ``last`` is None if nothing bounds it.
     """
-    words = "any moment" if likely < SOON else f"in about {duration(likely)}"
+    words = "any moment" if likely < SOON else f"in about {roughly(likely)}"
     if last is None:
-        early = "now at the earliest" if first < SOON else f"in {duration(first)} at the earliest"
+        early = "now at the earliest" if first < SOON else f"in {roughly(first)} at the earliest"
         return words if likely < SOON else f"{words} ({early})"
     return f"{words}{_range(first, last)}"
 
 
 def _range(first: float, last: float) -> str:
-    early, late = duration(first), duration(last)
+    early, late = roughly(first), roughly(last)
     if last < SOON or early == late:
         return ""
     if first < SOON:
@@ -221,5 +231,5 @@ def ago(moment: float, now: float) -> str:
     if passed < 5:
         return "just now"
     if passed < 7 * 86_400:
-        return f"{duration(passed)} ago"
+        return f"{roughly(passed)} ago"
     return time.strftime("%Y-%m-%d", time.localtime(moment))

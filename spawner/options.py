@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from html import escape
 
 from springtide.scheduler.wire import BuildQuota, StoppedWorkspace
-from springtide.scheduler.wording import count, duration, given, plural, quoted
+from springtide.scheduler.wording import count, given, plural, quoted, roughly
 
 OPTIONS = ("gpus", "gpu_type")
 MAX_GPUS = 1_000_000
@@ -133,7 +133,7 @@ def _was_stopped(workspace: StoppedWorkspace) -> str:
     name = f" {quoted(workspace.server)}" if workspace.server else ""
     held = count(workspace.gpus, "GPU")
     return (
-        f"Your workspace{name} was stopped because its {held} had not been used for {duration(workspace.unused)}. "
+        f"Your workspace{name} was stopped because its {held} had not been used for {roughly(workspace.unused)}. "
         "Saved files are still there."
     )
 

@@ -193,7 +193,9 @@ class Handle(ABC):
         """End the job, which waits after an attempt, as succeeded: it is complete, and is not run again."""
         self._connection.ask(Client.finish, self.id)
 
-    def rerun(self, *, arguments: Mapping[str, Any] = NO_ARGUMENTS, **options: Any) -> Self:
+    def rerun(
+        self, *, arguments: Mapping[str, Any] = NO_ARGUMENTS, from_start: bool = False, **options: Any
+    ) -> Self:
         """Run the job again and return the handle of the new run at once: ``job.rerun(gpus=2)``.
 
         Options are those of `Pool.submit`, given instead of those of the first run; variables of ``env`` are added
@@ -201,10 +203,11 @@ class Handle(ABC):
         ``job.rerun(arguments={"lr": 0.1})``. An option that a command does not have yet is named as the command
         takes it: ``{"--decay": 0.5}``. Everything else stays the same: code, other arguments, files, working
         directory. Only your own jobs can be run again, as long as the pool keeps their files, and a trial only
-        with its sweep. Raises `OptionError`, and `CaptureError` for variables that cannot be carried.
+        with its sweep. That of a fork continues from the same checkpoint, as long as that is there, unless
+        ``from_start``. Raises `OptionError`, and `CaptureError` for variables that cannot be carried.
         """
         typed = typed_arguments(self.info, arguments) if arguments else {}
-        job = self._connection.ask(Client.rerun, self.id, self._changes(options), typed)
+        job = self._connection.ask(Client.rerun, self.id, self._changes(options), typed, from_start=from_start)
         return type(self)(job.id, self._way)
 
     def _changes(self, options: dict[str, Any]) -> dict[str, Any]:

@@ -326,6 +326,9 @@ def _divided(
     options = {name: value for name, value in keywords.items() if name in OPTION_NAMES}
     others = {name: value for name, value in keywords.items() if name not in OPTION_NAMES}
     arguments = others if kwargs is None else {**others, **kwargs}
+    twice = next((name for name in kwargs or () if name.lstrip("-+").replace("-", "_") in others), None)
+    if twice is not None:
+        raise OptionError(f"The argument {given(twice)} is given twice: in kwargs and as a keyword. Give it once.")
     known = job.arguments if job.kind != "command" else {}
     both = next((name for name in options if kwargs is None and name in known), None)
     if both is not None:

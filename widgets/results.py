@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import structs
@@ -16,7 +17,7 @@ from springtide.scheduler.arguments import Parameter, argument_of
 from springtide.scheduler.client.descriptions import HEADS, advice_words, checkpoint_rows, placement_rows
 from springtide.scheduler.metrics import Best, Value, goal_of, values_at
 from springtide.scheduler.user_environments import how_to_install
-from springtide.scheduler.wire.run_table import lineage_of
+from springtide.scheduler.wire.run_table import LINEAGE, lineage_of
 from springtide.scheduler.wording import ago, count, given, listed, size
 from springtide.widgets.display import plain
 from springtide.widgets.display.phrases import clean, escape
@@ -96,6 +97,7 @@ class Checkpoints(list[wire.Checkpoint]):
                 for each in self
             ],
             times=["written"],
+            heads=("name", "step", "size", "written", "by"),
         )
 
     def __repr__(self) -> str:
@@ -103,6 +105,10 @@ class Checkpoints(list[wire.Checkpoint]):
 
     def _repr_html_(self) -> str:
         return html_table(CHECKPOINT_HEADS, checkpoint_rows(self, time.time()), self._empty)
+
+
+REPORT_COLUMNS: Final = ("attempt", "at", "step")
+"""The columns that every report has in a frame."""
 
 
 class Metrics(list[dict[str, Any]]):
@@ -171,7 +177,7 @@ class Metrics(list[dict[str, Any]]):
 
         Raises `MissingPackageError`.
         """
-        return frame(self, times=["at"])
+        return frame(self, times=["at"], heads=REPORT_COLUMNS)
 
     def _heads(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for row in self for name in row if name != "at"))
@@ -221,17 +227,19 @@ class Advised:
         return f"<p>{escape(advice_words(self.advice))}</p>{html_table(HEADS, rows, '') if rows else ''}"
 
 
-def frame(rows: Iterable[Mapping[str, Any]], times: Iterable[str] = ()) -> DataFrame:
+def frame(rows: Iterable[Mapping[str, Any]], times: Iterable[str] = (), heads: Iterable[str] = ()) -> DataFrame:
     """Return a frame of pandas with a row for each mapping. Raises `MissingPackageError`.
 
-    The columns ``times``, in seconds since 1970, become times in UTC (``datetime64[ns, UTC]``).
+    Without rows it has the columns ``heads``. The columns ``times``, in seconds since 1970, become times in UTC
+    (``datetime64[ns, UTC]``).
     """
     try:
         import pandas as pd  # noqa: PLC0415 - not needed for anything else
     except ModuleNotFoundError:
         msg = f"A frame needs pandas, which is not installed here: {how_to_install('pandas')}"
         raise MissingPackageError(msg) from None
-    made = pd.DataFrame([dict(row) for row in rows])
+    kept = [dict(row) for row in rows]
+    made = pd.DataFrame(kept, columns=None if kept else list(heads))
     for name in times:
         if name in made:
             seconds = made[name].astype(float)
@@ -269,7 +277,7 @@ def _scheduled(row: wire.TrialRow, every: float) -> dict[str, Any]:
     own = {"generation": generation, "member": row.member, "begin": every * (generation - 1)}
     own |= {"end": every * generation}
     taken = {*own, "value"}
-    parameters = {_apart(name, taken, "parameter"): value for name, value in (row.parameters or {}).items()}
+    parameters = {_apart(name, [taken], "parameter"): value for name, value in (row.parameters or {}).items()}
     return {**own, **parameters, "value": row.value}
 
 
@@ -326,7 +334,7 @@ def trial_rows(rows: Iterable[wire.TrialRow], metric: str) -> list[dict[str, Any
         lineage = {"generation": row.generation, "member": row.member, "copied_from": row.copied_from}
         lineage = {} if row.member is None else {**lineage, "parent": row.parent}
         own = {**lineage, **own}
-        parameters = {_apart(name, own, "parameter"): value for name, value in (row.parameters or {}).items()}
+        parameters = {_apart(name, [own], "parameter"): value for name, value in (row.parameters or {}).items()}
         values = {metric or "value": row.value} | {
             name: value for name, value in row.values.items() if name != metric or row.value is None
         }
@@ -335,52 +343,75 @@ def trial_rows(rows: Iterable[wire.TrialRow], metric: str) -> list[dict[str, Any
     return records
 
 
-def with_reported(row: Mapping[str, Any], values: Mapping[str, Value | None]) -> dict[str, Any]:
-    """Return the row with reported values; one that is called like a column has the column ``reported.NAME``."""
-    return {**row, **{_apart(name, row, "reported"): value for name, value in values.items()}}
+def with_reported(
+    row: Mapping[str, Any], values: Mapping[str, Value | None], taken: Container[str] = ()
+) -> dict[str, Any]:
+    """Return the row with reported values; one that is called like a column has the column ``reported.NAME``.
+
+    ``taken`` are the columns of other rows.
+    """
+    names = {name: _apart(name, (row, taken), "reported", values) for name in values}
+    return {**row, **{names[name]: value for name, value in values.items()}}
 
 
-def _apart(name: str, taken: Container[str], kind: str) -> str:
-    return f"{kind}.{name}" if name in taken else name
+def _apart(name: str, columns: Iterable[Container[str]], kind: str, beside: Container[str] = ()) -> str:
+    """Return the column of a value: its name, or ``kind.NAME`` if that is a column already.
+
+    No value in ``beside`` has that name.
+    """
+    if not any(name in taken for taken in columns):
+        return name
+    apart = f"{kind}.{name}"
+    while any(apart in taken for taken in (*columns, beside)):
+        apart = f"{kind}.{apart}"
+    return apart
 
 
 def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
     """Return a row for each job: its request, its arguments, its times, its lineage and its last report.
 
-    An argument that is called like a column has the column ``argument.NAME``, a reported value ``reported.NAME``.
-    `JOB_TIMES` are in seconds since 1970, ``gpu_hours`` are GPU-hours over all attempts.
+    An argument that is called like a column has the column ``argument.NAME``; a reported value that is called like
+    a column, or like an argument of any of the jobs, ``reported.NAME``. `JOB_TIMES` are in seconds since 1970,
+    ``gpu_hours`` are GPU-hours over all attempts.
     """
-    return [with_reported(_with_arguments(_job_row(job), job), job.progress.values) for job in jobs]
+    listed_jobs = list(jobs)
+    rows = [_with_arguments({name: of(job) for name, of in JOB_COLUMNS.items()}, job) for job in listed_jobs]
+    taken = {name for row in rows for name in row}
+    return [with_reported(row, job.progress.values, taken) for row, job in zip(rows, listed_jobs, strict=True)]
 
 
 def _with_arguments(row: Mapping[str, Any], job: wire.Job) -> dict[str, Any]:
     values = {name: each.restored for name, each in job.arguments.items()}
     own = restored(None if job.outcome is None else job.outcome.parameters)
     values |= {name: value for name, value in own.items() if name in values and not job.arguments[name].hidden}
-    return {**row, **{_apart(name, row, "argument"): value for name, value in values.items()}}
+    return {**row, **{_apart(name, [row], "argument", values): value for name, value in values.items()}}
 
 
-def _job_row(job: wire.Job) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "name": job.name,
-        "state": job.state,
-        "user": job.user,
-        "project": job.project,
-        "tags": list(job.options.tags),
-        "gpus": job.options.gpus,
-        "workers": job.options.workers,
-        "gpu_type": job.gpu_type,
-        "priority": job.options.priority,
-        "submitted": job.submitted,
-        "started": job.started,
-        "ended": job.ended,
-        "attempts": job.attempt,
-        "gpu_hours": job.gpu_seconds / 3600,
-        "exit_code": job.exit_code,
-        "step": job.progress.step,
-        **lineage_of(job),
-    }
+def _lineage(name: str, job: wire.Job) -> Any:
+    return lineage_of(job)[name]
+
+
+JOB_COLUMNS: Final[Mapping[str, Callable[[wire.Job], Any]]] = {
+    "id": lambda job: job.id,
+    "name": lambda job: job.name,
+    "state": lambda job: job.state,
+    "user": lambda job: job.user,
+    "project": lambda job: job.project,
+    "tags": lambda job: list(job.options.tags),
+    "gpus": lambda job: job.options.gpus,
+    "workers": lambda job: job.options.workers,
+    "gpu_type": lambda job: job.gpu_type,
+    "priority": lambda job: job.options.priority,
+    "submitted": lambda job: job.submitted,
+    "started": lambda job: job.started,
+    "ended": lambda job: job.ended,
+    "attempts": lambda job: job.attempt,
+    "gpu_hours": lambda job: job.gpu_seconds / 3600,
+    "exit_code": lambda job: job.exit_code,
+    "step": lambda job: job.progress.step,
+    **{name: partial(_lineage, name) for name in LINEAGE},
+}
+"""The columns that every job has in a frame."""
 
 
 def _shown(value: float | None) -> str:

@@ -39,7 +39,7 @@ from springtide.widgets.display.plain import Environment
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.handle import Handle, show
 from springtide.widgets.job import Job, all_points
-from springtide.widgets.results import JOB_TIMES, Advised, frame, job_rows
+from springtide.widgets.results import JOB_COLUMNS, JOB_TIMES, Advised, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload, own_errors
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked
@@ -83,7 +83,7 @@ class Jobs(list[Job | Sweep]):
         ``frame["ended"] - frame["started"]`` is a duration; ``gpu_hours`` are GPU-hours. Raises
         `MissingPackageError`.
         """
-        return frame(job_rows(self.infos), times=JOB_TIMES)
+        return frame(job_rows(self.infos), times=JOB_TIMES, heads=JOB_COLUMNS)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {

@@ -21,7 +21,7 @@ from springtide.hub_extension.web.problems import Busy, problem_of
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.sweeps.requests import trial_query
 from springtide.scheduler.model import JobState
-from springtide.scheduler.refusal import Refusal, unknown_job
+from springtide.scheduler.refusal import UNKNOWN, Refusal, deleted_job, unknown_job
 from springtide.scheduler.runs import (
     ARGUMENT,
     BEST,
@@ -66,7 +66,7 @@ from springtide.scheduler.wire import (
     UsageSeries,
 )
 from springtide.scheduler.wire.run_table import csv_of
-from springtide.scheduler.wording import given, is_printable
+from springtide.scheduler.wording import ago, given, is_printable
 
 logger = logging.getLogger("springtide")
 
@@ -252,8 +252,24 @@ def _condition(text: str, zone: str) -> Condition | None:
 
 async def seen(call: Call, job_id: str) -> Job:
     """Return a job. Raises `Refusal` 404 if there is none that the caller may see."""
-    job = await call.pool.engine.job(job_id)
-    if not permissions.may_see_job(call.caller, job):
+    return await job_seen_by(call.pool, call.caller, job_id)
+
+
+async def job_seen_by(pool: Pool, caller: Caller, job_id: str) -> Job:
+    """Return a job. Raises `Refusal` 404 if there is none that the caller may see.
+
+    It says by whom and when a job was deleted to those who could see that.
+    """
+    try:
+        job = await pool.engine.job(job_id)
+    except Refusal as refusal:
+        if refusal.code != UNKNOWN or (entry := await pool.engine.deletions.entry(job_id)) is None:
+            raise
+        user, name = entry.before["user"], entry.before["name"]
+        if not permissions.may(caller, Action.SEE, entry.project, user):
+            raise
+        raise deleted_job(job_id, name, entry.who, ago(entry.at, pool.clock())) from None
+    if not permissions.may_see_job(caller, job):
         raise unknown_job(job_id)
     return job
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Annotated
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.choices import project_for
@@ -17,6 +18,7 @@ from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler.engine.forks import Source
 from springtide.scheduler.engine.reruns import name_again, options_of
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.sentences.reruns import fork_words
 from springtide.scheduler.store.records import JobSpec
 from springtide.scheduler.wire import BadOption, Job, Rerun, changes_of
 from springtide.scheduler.wire.form_fields import Form, filled, form_of, with_arguments
@@ -56,11 +58,17 @@ async def rerunnable(call: Call, job_id: str) -> JobSpec:
 
 @route("POST", "/jobs/{id}/rerun", Who.LOGGED_IN, status=201, also=(200,), jobs=True)
 async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Job]:
-    """Submit a job once more, with some other options; it is stored on disk before the answer."""
+    """Submit a job once more, with some other options; it is stored on disk before the answer.
+
+    A fork continues from the same checkpoint, unless ``from_start``; that is copied before the answer.
+    """
     caller, pool = call.caller, call.pool
     first = await rerunnable(call, id)
     key: str | None = getattr(body, "key")  # noqa: B009 - made from the table, unknown to type checkers
-    with hold_intake(pool):
+    continues = first.fork is not None and not getattr(body, "from_start")  # noqa: B009
+    if continues and key is not None and (known := await pool.engine.job_of_key(caller.name, key)) is not None:
+        return Reply(known, 200)
+    with hold_checkpoints(call) if continues else hold_intake(pool):
         take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
         try:
             changes = changes_of(body)
@@ -70,30 +78,43 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
         sent = "You send files faster than this pool takes them of one person."
         take(pool.uploads, caller, sent, first.bundle_bytes)
         typed = arguments_of(body)
-        submission = await pool.engine.reruns.submission(first.id, changes, key, typed)
+        source = await pool.engine.forks.source_again(first) if continues else None
+        if source is None:
+            submission = await pool.engine.reruns.submission(first.id, changes, key, typed)
+        else:
+            submission = await pool.engine.forks.submission(source, body, changes)
         take(pool.uploads, caller, sent, parameters_size(submission))
         requested_at = pool.clock()
         lineage = lineage_of(caller)
         accepted = await pool.engine.submit(
-            submission, caller.name, project, again=first, typed=typed, lineage=lineage
+            submission, caller.name, project, again=first, fork=source, typed=typed, lineage=lineage
         )
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 
 
 class RerunQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Query parameters: the name of the ``checkpoint`` that a fork continues from, none for a run again."""
+    """Query parameters: the name of the ``checkpoint`` that a fork continues from, none for a run again.
+
+    A run again of a fork continues from its checkpoint, unless it begins ``from_start``.
+    """
 
     checkpoint: str | None = None
+    from_start: bool = False
 
 
 @route("GET", "/jobs/{id}/rerun", Who.LOGGED_IN, jobs=True)
 async def form(call: Call, id: str, query: RerunQuery) -> Form:
     """Return the form to edit a job with before it is run again or forked, filled in; variables are left out."""
     first = await rerunnable(call, id)
-    name = name_again(first)
+    name, continues = name_again(first), ""
+    forks = call.pool.engine.forks
     if query.checkpoint is not None:
         with hold_checkpoints(call):
-            forks = call.pool.engine.forks
             name = await forks.name_of(Source(*await forks.source(id, None, query.checkpoint)))
+    elif first.rerun is not None and first.fork is not None and not query.from_start:
+        with hold_checkpoints(call):
+            name = await forks.name_of(await forks.source_again(first))
+        continues = fork_words(first.rerun.name, first.fork.checkpoint, first.fork.step)
     form = filled(form_of(await me(call), []), {**options_of(first), "name": name})
+    form = replace(form, continues=continues)
     return form if first.trials is not None else with_arguments(form, first.kind, first.argv, first.arguments)

@@ -17,7 +17,14 @@ from typing import Final
 
 import click
 
-from springtide.hub_extension.commands.text import OutputError, json_option, one_line, print_json, printable
+from springtide.hub_extension.commands.text import (
+    INTERRUPTED,
+    OutputError,
+    json_option,
+    one_line,
+    print_json,
+    printable,
+)
 from springtide.hub_extension.commands.window_titles import WithoutTitles
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError, Unreachable
@@ -29,7 +36,6 @@ from springtide.scheduler.wording import quoted, sentence
 
 NO_CODE: Final = 255
 """Exit code if the program has none, as that of ``ssh``."""
-INTERRUPTED: Final = 130
 CUT_OFF: Final = frozenset({NO_CODE, 128 + signal.SIGHUP, 128 + signal.SIGKILL})
 """Exit codes of a program that did not end by itself."""
 RUNNING: Final = frozenset({JobState.RUNNING, JobState.PAUSING})
@@ -57,7 +63,10 @@ FILES: Final = {Channel.OUTPUT: 1, Channel.ERRORS: 2}
     help="For a window that would close with this command: wait for Enter after an error, or when the job has "
     "paused or ended, and give the window the job's name.",
 )
-def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None, stay: bool) -> None:
+@click.option("--number", type=click.IntRange(1), default=1, hidden=True, help="Which of the job's windows it is.")
+def exec_in_job(
+    *, job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None, stay: bool, number: int
+) -> None:
     """Open a terminal in a running job of yours, or run a command in it.
 
     It runs as the job's user, in its working directory, with its variables, GPUs and limits, and ends when the job
@@ -69,7 +78,7 @@ def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: b
     opened = True
     try:
         if stay:
-            _show_title(job_id)
+            _show_title(job_id, number)
         code = run(job_id, command, rank, terminal, keeps_title=stay)
     except (PoolError, Unreachable) as error:
         not_started = {problem: code for code, problem in NOT_STARTED.items()}
@@ -86,10 +95,14 @@ def exec_in_job(*, job_id: str, command: tuple[str, ...], rank: int, terminal: b
     sys.exit(code)
 
 
-def _show_title(job_id: str) -> None:
-    """Give the window of the terminal the name of the job. Raises `PoolError` and `Unreachable`."""
+def _show_title(job_id: str, number: int) -> None:
+    """Give the window of the terminal the name of the job, and its number from the second one on.
+
+    Raises `PoolError` and `Unreachable`.
+    """
+    mark = f" ({number})" if number > 1 else ""
     with Client() as client:
-        click.echo(f"\x1b]0;{one_line(client.job(job_id).name)}\x07", err=True, nl=False)
+        click.echo(f"\x1b]0;{one_line(client.job(job_id).name)}{mark}\x07", err=True, nl=False)
 
 
 def _why_over(job_id: str) -> str:
@@ -153,6 +166,10 @@ def stack(*, job_id: str, rank: int | None, as_json: bool) -> None:
     with Client() as client:
         found = client.stack(job_id)
     workers = [each for each in found.workers if rank in {None, each.rank}]
+    number = len(found.workers) + found.more
+    if rank is not None and rank >= number:
+        msg = f"The job has no worker {rank}; it has {number}. They count from 0."
+        raise click.UsageError(msg)
     if as_json:
         print_json(wire.JobStack(at=found.at, workers=workers, more=found.more))
         return

@@ -131,7 +131,7 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
         if text:
             yield f"  {title}: {text}"
     if explanation.alternatives:
-        yield "Sent again with other options:"
+        yield "Submitted again with other options:"
         for each in explanation.alternatives:
             yield f"  {each.options}: {prospect(each.forecast)}"
 

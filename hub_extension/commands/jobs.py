@@ -18,6 +18,7 @@ from springtide.scheduler.client.descriptions import moment
 from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.model import JobState
 from springtide.scheduler.runs import FIELDS, Secret, names_of, parse, value_of
+from springtide.scheduler.time_zones import own_zone
 from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Hold, Job, JobActed, Outcome, TagsEdit
 from springtide.scheduler.wire.run_table import csv_of, run_of
 from springtide.scheduler.wording import ago, amount, count, duration, exactly, given, size
@@ -99,7 +100,7 @@ def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filter
         (
             *("JOB", "NAME", "USER", "PROJECT", "STATE", "GPUS", "PROGRESS"),
             *(column.head for column in others),
-            *("SENT", "STARTS", "WHY"),
+            *("SUBMITTED", "STARTS", "WHY"),
         ),
         [
             (
@@ -192,7 +193,7 @@ ALREADY_SHOWN = frozenset(FIELDS) - {"tag", "note", "started", "duration"}
 
 def named_columns(where: str | None, order: str | None, now: float) -> list[OptionalColumn]:
     """Return the columns of the values that a condition and an order name, and the table does not have."""
-    named = [*(names_of(parse(where)) if where else ()), *([order.removeprefix("-")] if order else ())]
+    named = [*(names_of(parse(where, own_zone())) if where else ()), *([order.removeprefix("-")] if order else ())]
     return [
         OptionalColumn(name, partial(named_value, name, now))
         for name in dict.fromkeys(named)
@@ -274,7 +275,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "time limit": "" if job.options.time_limit is None else exactly(job.options.time_limit),
         "on hold": "" if job.hold is None else _held(job.hold),
         "tags": " ".join(job.options.tags),
-        "sent": ago(job.submitted, now),
+        "submitted": ago(job.submitted, now),
         "started": "" if job.started is None else ago(job.started, now),
         "starts": starts(job, now),
         "ended": "" if job.ended is None else ago(job.ended, now),
@@ -287,7 +288,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "copy of": copy_of(job),
         "best": "" if best is None else f"trial {best.trial}: {best.value:g}",
         "attempts": str(job.attempt or ""),
-        "sent by": "" if job.submitted_by is None else f"job {job.submitted_by}",
+        "submitted by": "" if job.submitted_by is None else f"job {job.submitted_by}",
         "GPU-hours": f"{job.gpu_seconds / 3600:.2f}",
     }
 

@@ -152,6 +152,11 @@ arguments_option = click.option(
 @click.option("-f", "--follow", is_flag=True, help="Show its log until it has ended.")
 @arguments_option
 @without_option
+@click.option(
+    "--from-start",
+    is_flag=True,
+    help="Begin a fork from the start, rather than from the checkpoint it began from.",
+)
 @json_option
 @click.argument("job_id", metavar="JOB")
 def rerun(
@@ -160,18 +165,19 @@ def rerun(
     follow: bool,
     arguments: dict[str, str],
     without: tuple[str, ...],
+    from_start: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Run a job of yours again, such as: springtide rerun JOB --gpus 2 --argument lr=0.1.
 
-    Code, files and variables are those of the first run; so are the options and arguments that are not given. With
-    --follow the exit code is 0 only if the job succeeded.
+    Code, files and variables are those of the first run; so are the options and arguments that are not given. A
+    fork continues from the same checkpoint again. With --follow the exit code is 0 only if the job succeeded.
     """
     with Client() as client:
         with as_usage_errors():
             changes = with_carried(flags.given(options), terminal_place(working_directory()))
-        job = client.rerun(job_id, changes, {**arguments, **dict.fromkeys(without)})
+        job = client.rerun(job_id, changes, {**arguments, **dict.fromkeys(without)}, from_start=from_start)
         rerun_of = f"{job.rerun.text} " if job.rerun else ""
         print_sent(client, job, follow=follow, as_json=as_json, about=rerun_of)
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
 from springtide.scheduler.client import PoolError
 
+INTERRUPTED: Final = 128 + signal.SIGINT
+"""Exit code of a command that Ctrl-C ends, as a shell gives it."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

@@ -12,13 +12,14 @@ from msgspec import Meta
 from msgspec.structs import replace
 from tornado.iostream import StreamClosedError
 
-from springtide.hub_extension.api import intake, permissions
+from springtide.hub_extension.api import intake
 from springtide.hub_extension.api.endpoint import RoutedHandler
+from springtide.hub_extension.api.jobs import job_seen_by
 from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.service.relay import Piece, Reader, Relay, piece_of
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.problems import Busy
-from springtide.scheduler.refusal import Refusal, unknown_job
+from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Event
 
 HEARTBEAT_S: Final = 15.0
@@ -79,7 +80,7 @@ class EventsHandler(RoutedHandler):
         query = intake.query_of(self.request.query_arguments, EventsQuery)
         after = self._last_event_id(query)
         if query.job is not None:
-            await self._check_job(caller, query.job)
+            await job_seen_by(self.pool, caller, query.job)
         with self.pool.streams.hold(caller.name, self._one_too_many):
             await self._stream(caller, query.job, after)
 
@@ -96,10 +97,6 @@ class EventsHandler(RoutedHandler):
         if header is None:
             return query.last_event_id
         return int(intake.checked(header, EventId, "Last-Event-ID"))
-
-    async def _check_job(self, caller: Caller, job_id: str) -> None:
-        if not permissions.may_see_job(caller, await self.pool.engine.job(job_id)):
-            raise unknown_job(job_id)
 
     async def _stream(self, caller: Caller, job: str | None, after: int | None) -> None:
         chunked = self.request.version == "HTTP/1.1"

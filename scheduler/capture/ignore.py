@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,11 @@ def _lines(path: Path) -> list[str]:
     try:
         if path.stat().st_size > MOST_BYTES:
             return []
-        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+        content = path.read_bytes()
+        encoding = (
+            "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+        )  # as editors write it
+        return content.decode(encoding, errors="replace").splitlines()
     except OSError:
         return []
 

@@ -271,15 +271,21 @@ class Client:
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)
 
     def rerun(
-        self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES, arguments: Typed = NO_CHANGES
+        self,
+        job_id: str,
+        changes: Mapping[str, Any] = NO_CHANGES,
+        arguments: Typed = NO_CHANGES,
+        *,
+        from_start: bool = False,
     ) -> wire.Job:
         """Run a job again, with these options instead of those of then, as `wire.OPTIONS` have them.
 
         ``arguments`` are changed arguments by name, as people type them. Code, files, variables and all other
-        arguments are those of the first run.
+        arguments are those of the first run. A fork continues from the same checkpoint, unless ``from_start``.
         """
-        body = wire.rerun(dict(changes), uuid.uuid4().hex, arguments)
-        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "rerun"), body=body, repeat=True)
+        body = wire.rerun(dict(changes), uuid.uuid4().hex, arguments, from_start=from_start)
+        path = _path("jobs", job_id, "rerun")
+        return self._http.struct(wire.Job, "POST", path, body=body, repeat=True, timeout=COPY_TIMEOUT_S)
 
     def checkpoints(self, job_id: str) -> wire.CheckpointList:
         """Return the checkpoints that a job has saved, the newest first."""

@@ -191,7 +191,7 @@ def expectation(starts: Starts, now: float, verb: str = "starts") -> str:
     if starts.likely is None:
         return "" if starts.why is None else starts.why.text
     if now - starts.likely > LATE:
-        return f"It was expected to {verb.removesuffix('s')} {wording.duration(now - starts.likely)} ago."
+        return f"It was expected to {verb.removesuffix('s')} {wording.roughly(now - starts.likely)} ago."
     return f"Likely {verb} {moment(starts, now)}."
 
 

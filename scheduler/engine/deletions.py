@@ -16,14 +16,18 @@ from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.refusal import Refusal, unknown_job
 from springtide.scheduler.store import pruning
-from springtide.scheduler.store.queries import trials
-from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.queries import reading, trials
+from springtide.scheduler.store.records import AuditQuery, AuditRecord, JobRecord
 from springtide.scheduler.store.tables import DeletedJob
 from springtide.scheduler.wording import given
 from springtide.scheduler.workload import Workload
 
 logger = logging.getLogger(__name__)
 
+DELETED: Final = "job.delete"
+"""The kind of entries of the audit trail about deletions."""
+MOST_AT_ONCE: Final = 1000
+"""Maximum number of deletions of one moment among which that of a job is looked for."""
 BELONGS: Final = {
     Workload.TRIAL: ("a trial of a sweep", "sweep"),
     Workload.TEST_RUN: ("the test run of another job", "job"),
@@ -83,11 +87,20 @@ class Deletions:
                 raise unknown_job(job_id)
             transaction.delete_job(job, ids)
             before = {"user": job.spec.user, "name": job.spec.name, "project": job.spec.project, "jobs": len(ids)}
-            transaction.add_audit_entry(by, "job.delete", job_id, before, {}, project=job.spec.project)
+            transaction.add_audit_entry(by, DELETED, job_id, before, {}, project=job.spec.project)
 
         await self._request(apply)
         self.due.set()
         return wire.Deletion(job=job.id, name=job.spec.name, jobs=len(ids))
+
+    async def entry(self, job_id: str) -> AuditRecord | None:
+        """Return the entry of the audit trail about the deletion of a job, None if none is known."""
+        deleted = self._state.deleted_jobs.get(job_id)
+        if deleted is None:
+            return None
+        chosen = AuditQuery(what=DELETED, start=deleted.at - 1.0, end=deleted.at + 1.0)
+        found = await self._threads.read(reading.audit, chosen, None, MOST_AT_ONCE)
+        return next((each for each in found if each.subject == job_id), None)
 
     async def _with_parts(self, job: JobRecord) -> list[str]:
         """Return the ids of a job, of the trials of a sweep, and of its test run."""

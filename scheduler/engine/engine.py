@@ -39,7 +39,7 @@ from springtide.scheduler.engine.requests.pool_file import Memberships, Outcome,
 from springtide.scheduler.engine.requests.ranges import check_use
 from springtide.scheduler.engine.requests.secret_files import check_files
 from springtide.scheduler.engine.requests.trees import check_tree, unknown_tree
-from springtide.scheduler.engine.reruns import reference
+from springtide.scheduler.engine.reruns import name_again, reference, repeated
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
@@ -254,18 +254,26 @@ class Engine:
             await asyncio.to_thread(check_files, spec.options.secrets, self.settings.secrets)
         trials, parameters = validate_trials(submission)
         rerun = None
+        unnamed = None if submission.name else fork
+        if unnamed is not None:
+            spec = replace(spec, name=name_again(unnamed.first, unnamed.reference))
         if again is not None:
-            rerun = reference(again, spec, None if fork is None else fork.reference, typed)
+            repeats = fork is not None and fork.repeats is not None
+            at = None if fork is None else fork.reference
+            rerun = repeated(again, spec, typed) if repeats else reference(again, spec, at, typed)
         spec = parts.run_history.with_fastest(replace(spec, trials=trials, rerun=rerun, submitters=lineage))
         spec = await self._with_tree(spec, again)
         bundle = await self._bundle(submission.files, spec)
         beginning: AbstractAsyncContextManager[Mapping[str, Any]] = nullcontext({})
+        naming: AbstractAsyncContextManager[JobSpec] = nullcontext(spec)
         if fork is not None:
             beginning = parts.forks.copied(fork, spec)
-        async with beginning as begins:
+        if unnamed is not None:
+            naming = parts.forks.named(unnamed, spec)
+        async with beginning as begins, naming as named:
             accepted = await parts.mailbox.request(
                 lambda transaction: control.accept_job(
-                    transaction, spec, bundle, self.settings, parameters, begins=begins, paused_by=paused_by
+                    transaction, named, bundle, self.settings, parameters, begins=begins, paused_by=paused_by
                 )
             )
         self.stats.submits += 1

@@ -14,7 +14,7 @@ from msgspec import structs
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.copies import Copies
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
-from springtide.scheduler.engine.reruns import RerunCalls, name_again
+from springtide.scheduler.engine.reruns import RerunCalls, name_again, name_without_fork
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps import controller
@@ -27,6 +27,7 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.model import Checkpoint
 from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.sentences.reruns import fork_words
 from springtide.scheduler.store.records import ForkRef, JobRecord, JobSpec
 from springtide.scheduler.wire.reruns import arguments_of
 from springtide.scheduler.wording import LONG_GIVEN, given
@@ -35,21 +36,34 @@ from springtide.scheduler.workload import Workload
 T = TypeVar("T")
 STEM: Final = 100
 """Number of characters by which the names of other forks of a job are found."""
+FORK_GONE: Final = "fork_gone"
+"""Code of the refusal of a run again of a fork whose checkpoint is gone."""
 NOT_FOUND: Final = "no_checkpoint"
 """Code of the refusal of a checkpoint that a job does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The checkpoint that a fork continues from."""
+    """The checkpoint that a fork continues from, among those of ``job``.
+
+    ``repeats``: the fork that runs again with it, which has a copy of it or had one; None for a fork of ``job``.
+    """
 
     job: JobRecord
     checkpoint: SavedCheckpoint
+    repeats: JobSpec | None = None
+
+    @property
+    def first(self) -> JobSpec:
+        """The spec that the fork has, but for what changes."""
+        return self.repeats or self.job.spec
 
     @property
     def reference(self) -> ForkRef:
         """What the fork keeps of it."""
         found = self.checkpoint
+        if self.repeats is not None and self.repeats.fork is not None:
+            return self.repeats.fork
         return ForkRef(found.name, found.step, found.written, found.own)
 
 
@@ -153,9 +167,8 @@ def resumes_from(found: Sequence[SavedCheckpoint]) -> dict[str, Any]:
 
 def _also(job: JobRecord) -> str:
     """Return the path of the recognised checkpoint that a fork began with, if it resumes from that."""
-    forked = job.spec.rerun is not None and job.spec.rerun.fork is not None
     recorded = job.standing.checkpoint
-    return recorded.path if forked and recorded is not None else ""
+    return recorded.path if job.spec.fork is not None and recorded is not None else ""
 
 
 class ForkCalls:
@@ -177,6 +190,7 @@ class ForkCalls:
         self._launch_specs = launch_specs
         self._reruns = reruns
         self._request = request
+        self._naming = asyncio.Lock()
 
     async def checkpoints(self, job_id: str) -> wire.CheckpointList:
         """Return the checkpoints of a job."""
@@ -258,30 +272,60 @@ class ForkCalls:
             raise invalid_field("step", "A step and a checkpoint are given.", "Give one of them.")
         return job, chosen(job, await self._found(job), step, name)
 
+    async def source_again(self, fork: JobSpec) -> Source:
+        """Return the checkpoint that a fork began from: its parent's, or the copy of it. Raises `Refusal`."""
+        assert fork.rerun is not None
+        assert fork.fork is not None
+        of = fork.fork
+        for job_id, is_parent in ((fork.rerun.job, True), (fork.id, False)):
+            job = await self._jobs.look_up(job_id)
+            for each in () if job is None or job.spec.user != fork.user else await self._found(job):
+                is_it = (each.own, each.step, each.written) == (of.own, of.step, of.written)
+                if job is not None and is_it and (each.name == of.checkpoint or not is_parent):
+                    return Source(job, each, fork)
+        raise Refusal(
+            409,
+            FORK_GONE,
+            f"This fork began from {fork_words(fork.rerun.name, of.checkpoint, of.step)}, which is not there any "
+            "more, and neither is its copy.",
+            hint=f"Fork another checkpoint, or run it from the start: springtide rerun --from-start {fork.id}.",
+        )
+
     async def name_of(self, source: Source) -> str:
-        """Return the name of a fork without one of its own, which no other job of the person has."""
-        spec, reference = source.job.spec, source.reference
+        """Return the name of a fork without one of its own, which no other job of the person has.
+
+        A fork that runs again keeps a name that it was given.
+        """
+        spec, reference = source.first, source.reference
+        if source.repeats is not None and name_without_fork(spec) == spec.name:
+            return spec.name
         stem = name_again(spec, reference)[:STEM]
         return name_again(spec, reference, await self._reruns.names(spec.user, stem))
+
+    @asynccontextmanager
+    async def named(self, source: Source, spec: JobSpec) -> AsyncIterator[JobSpec]:
+        """Yield the spec of a fork with its name, which no fork that is accepted meanwhile gets."""
+        async with self._naming:
+            yield structs.replace(spec, name=await self.name_of(source))
 
     async def submission(
         self, source: Source, request: msgspec.Struct, changes: Mapping[str, Any]
     ) -> wire.Submission:
         """Return the submission of a fork; without a name its name says its checkpoint. Raises `Refusal`."""
-        job = source.job
-        program: wire.Program | None = getattr(request, "program")  # noqa: B009 - made from the table, unknown to type checkers
+        program: wire.Program | None = getattr(request, "program", None)
         key: str | None = getattr(request, "key")  # noqa: B009
         typed = arguments_of(request)
         if program is not None and typed:
             raise invalid_field("arguments", "A whole program and arguments are given.", "Give one of them.")
         again = await self._reruns.submission(
-            job.id,
-            {"name": await self.name_of(source), **changes},
+            source.first.id,
+            changes,
             key,
             typed,
             files=program is None or not has_files(program),
         )
-        return again if program is None else with_program(again, program)
+        again = again if program is None else with_program(again, program)
+        return again if changes.get("name", "").strip() else structs.replace(again, name="")
 
     @asynccontextmanager
     async def copied(self, source: Source, spec: JobSpec) -> AsyncIterator[dict[str, Any]]:
@@ -317,7 +361,7 @@ class ForkCalls:
         }
 
     async def _found(self, job: JobRecord) -> tuple[SavedCheckpoint, ...]:
-        if job.standing.attempt == 0 and (job.spec.rerun is None or job.spec.rerun.fork is None):
+        if job.standing.attempt == 0 and job.spec.fork is None:
             return ()
         return await self._ask(job, self._executor.list_checkpoints(self._spec(job), _also(job)))
 

@@ -8,6 +8,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from string import ascii_uppercase
 from types import MappingProxyType
@@ -60,12 +61,16 @@ def name_again(first: JobSpec, fork: ForkRef | None = None, taken: Container[str
     return next(name for name in names if name not in taken)
 
 
+def name_without_fork(first: JobSpec) -> str:
+    """Return the name of a job without the checkpoint of a fork, and without its number."""
+    if first.fork is None:
+        return first.name
+    return re.sub(rf"{re.escape(_mark(first.fork))}(?:{_NUMBER})?\Z", "", first.name)
+
+
 def _numbered(first: JobSpec, fork: ForkRef | None, number: int) -> str:
-    name = first.name
-    if first.rerun is not None and first.rerun.fork is not None:
-        name = re.sub(rf"{re.escape(_mark(first.rerun.fork))}(?:{_NUMBER})?\Z", "", name)
     mark = "" if fork is None else f"{_mark(fork)}{fork_number(number)}"
-    return name[: wire.MAX_NAME - len(mark)] + mark
+    return name_without_fork(first)[: wire.MAX_NAME - len(mark)] + mark
 
 
 def _is_unsaid(name: str, first: JobSpec, fork: ForkRef | None) -> bool:
@@ -79,10 +84,11 @@ def _mark(fork: ForkRef) -> str:
 
 
 def with_changes(spec: JobSpec, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run again; variables are added to those of the first run."""
+    """Return the options of a run again; variables are added to those of the first run, a blank name is none."""
     options = {**options_of(spec), "name": name_again(spec)}
     variables = {**options[VARIABLES], **changes.get(VARIABLES, {})}
-    return {**options, **changes, VARIABLES: variables}
+    named = {name: value for name, value in changes.items() if name != "name" or value.strip()}
+    return {**options, **named, VARIABLES: variables}
 
 
 def with_arguments(spec: JobSpec, typed: Typed) -> JobSpec:
@@ -103,6 +109,27 @@ def with_arguments(spec: JobSpec, typed: Typed) -> JobSpec:
 
 def reference(first: JobSpec, again: JobSpec, fork: ForkRef | None = None, typed: Iterable[str] = ()) -> RerunRef:
     """Return a reference to the first run, with the options that differ, and hidden arguments ``typed`` anew."""
+    return RerunRef(first.id, first.name, tuple(_changes_between(first, again, fork, typed)), fork)
+
+
+def repeated(fork: JobSpec, again: JobSpec, typed: Iterable[str] = ()) -> RerunRef:
+    """Return the reference of a fork that runs again: to the fork's parent, with all that differs from that."""
+    assert fork.rerun is not None
+    known = {each.name: each for each in fork.rerun.changes}
+    for each in _changes_between(fork, again, fork.rerun.fork, typed):
+        earlier = known.get(each.name)
+        if earlier is None or not each.before:
+            known[each.name] = each
+        elif earlier.before == each.after:
+            del known[each.name]
+        else:
+            known[each.name] = OptionDifference(each.name, earlier.before, each.after)
+    return replace(fork.rerun, changes=tuple(known.values()))
+
+
+def _changes_between(
+    first: JobSpec, again: JobSpec, fork: ForkRef | None, typed: Iterable[str]
+) -> list[OptionDifference]:
     before, after = options_of(first), options_of(again)
     differences = [
         OptionDifference(name, option.shown(before[name]), option.shown(after[name]))
@@ -127,7 +154,7 @@ def reference(first: JobSpec, again: JobSpec, fork: ForkRef | None = None, typed
     others = [name for name, value in after[VARIABLES].items() if before[VARIABLES].get(name) != value]
     if others:
         differences.append(OptionDifference(VARIABLES, "", f"with another {listed(others)}"))
-    return RerunRef(first.id, first.name, tuple(differences), fork)
+    return differences
 
 
 def _shown(argument: Argument | None) -> str:

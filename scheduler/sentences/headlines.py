@@ -23,6 +23,7 @@ from springtide.scheduler.wording import (
     ordinal_place,
     plural,
     quoted,
+    roughly,
 )
 
 LONGEST_HEADLINE: Final = 90
@@ -139,7 +140,7 @@ def _place(p: Params) -> Parts:
 
 
 def _back_off(p: Params) -> Parts:
-    yield f"Runs again in {duration(max(1.0, real(p, 'seconds')))}."
+    yield f"Runs again in {roughly(max(1.0, real(p, 'seconds')))}."
 
 
 def _unknown_project(p: Params) -> Parts:
@@ -219,7 +220,7 @@ def _domain_too_small(p: Params) -> Parts:
 def _awaits(p: Params) -> Parts:
     need = number(p, "gpus")
     if p.get("seconds") is not None:
-        yield f"{gpus(need)} reserved: can be freed in {duration(max(1.0, real(p, 'seconds')))}."
+        yield f"{gpus(need)} reserved: can be freed in {roughly(max(1.0, real(p, 'seconds')))}."
     elif not p.get("pausing", 1) and names(p, "names"):
         yield f"{gpus(need)} reserved: starts when {_jobs(p)} {plural(len(names(p, 'names')), 'ends', 'end')}."
     elif names(p, "names"):
@@ -252,7 +253,7 @@ def _share_used(p: Params) -> Parts:
 
 
 def _too_soon(p: Params) -> Parts:
-    rest = duration(max(1.0, real(p, "seconds")))
+    rest = roughly(max(1.0, real(p, "seconds")))
     yield f"Waiting for {_request(p)}: others can make way in {rest}."
     yield from _place(p)
 
@@ -290,11 +291,11 @@ def _running(p: Params) -> Parts:
     if p.get("unsaved"):
         yield "The disk is full: its newest checkpoint is not saved."
     elif p.get("lost"):
-        yield f"A pause would lose over {duration(real(p, 'lost'))} of work."
+        yield f"A pause would lose over {roughly(real(p, 'lost'))} of work."
     elif p.get("never_saved"):
         yield "Its checkpoints were deleted, or are damaged." if p.get("deleted") else "No checkpoint seen yet."
     if p.get("unused_seconds"):
-        yield f"{number(p, 'used_percent')} % used for {duration(real(p, 'unused_seconds'))}."
+        yield f"{number(p, 'used_percent')} % used for {roughly(real(p, 'unused_seconds'))}."
 
 
 def _not_finite(p: Params) -> Parts:
@@ -411,7 +412,7 @@ def _failed(p: Params) -> Parts:
 
 
 def _closes_first(p: Params) -> Parts:
-    when = f"from {p['starts']}" if p.get("starts") else f"in {duration(real(p, 'seconds'))}"
+    when = f"from {p['starts']}" if p.get("starts") else f"in {roughly(real(p, 'seconds'))}"
     yield f"Waiting: {shortened(_label(p, 'first'), LONGEST_NAME)} has maintenance {when}."
 
 

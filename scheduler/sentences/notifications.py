@@ -20,7 +20,7 @@ from springtide.scheduler.sentences.sentence import (
     real,
     state,
 )
-from springtide.scheduler.wording import amount, count, duration, exactly, listed, plural
+from springtide.scheduler.wording import amount, count, duration, exactly, listed, plural, roughly
 
 GONE = frozenset({401, 403, 404, 410})
 """Statuses of a server for a webhook address that is no longer valid."""
@@ -52,7 +52,7 @@ def _attempt_failed(p: Params) -> Sentences:
 
 
 def _limit_near(p: Params) -> Sentences:
-    left = duration(max(1.0, real(p, "seconds")))
+    left = roughly(max(1.0, real(p, "seconds")))
     yield state(f"The job {quoted_name(p, 'name')} reaches its time limit in {left}.")
 
 
@@ -142,12 +142,12 @@ def _workspace(p: Params) -> str:
 
 
 def _workspace_unused(p: Params) -> Sentences:
-    held, unused = count(number(p, "gpus"), "GPU"), duration(max(1.0, real(p, "unused")))
+    held, unused = count(number(p, "gpus"), "GPU"), roughly(max(1.0, real(p, "unused")))
     yield state(f"{_workspace(p)} has not used its {held} for {unused}.")
 
 
 def _workspace_stops(p: Params) -> Sentences:
-    yield follows(f"It is stopped in {duration(max(1.0, real(p, 'notice')))} unless it is used before.")
+    yield follows(f"It is stopped in {roughly(max(1.0, real(p, 'notice')))} unless it is used before.")
     yield follows("Saved files stay; unsaved changes and the variables of its kernels are lost then.")
     yield change("To keep it, use it, or choose “Keep” on the page of workspaces.")
 
@@ -157,7 +157,7 @@ def _workspace_stays(_: Params) -> Sentences:
 
 
 def _workspace_stopped(p: Params) -> Sentences:
-    held, unused = count(number(p, "gpus"), "GPU"), duration(max(1.0, real(p, "unused")))
+    held, unused = count(number(p, "gpus"), "GPU"), roughly(max(1.0, real(p, "unused")))
     yield cause(f"{_workspace(p)} was stopped because its {held} had not been used for {unused}.")
 
 

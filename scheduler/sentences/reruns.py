@@ -20,6 +20,12 @@ def rerun_text(name: str, changes: Sequence[tuple[str, str, str]]) -> str:
     return f"Run again of {quoted(name)}{_changes(changes)}."
 
 
+def fork_words(name: str, checkpoint: str, step: float | None) -> str:
+    """Return which checkpoint a fork continues from: ``step 40 of “train”``."""
+    at = f"step {step:g}" if step is not None else f"the checkpoint {quoted(checkpoint)}"
+    return f"{at} of {quoted(name)}"
+
+
 def fork_text(
     name: str, checkpoint: str, step: float | None, changes: Sequence[tuple[str, str, str]], *, advised: bool
 ) -> str:

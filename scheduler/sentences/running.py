@@ -9,7 +9,7 @@ from springtide.scheduler.sentences.attempts import OWN_FILES
 from springtide.scheduler.sentences.decisions import holds_split
 from springtide.scheduler.sentences.estimates import spread_words, times_as_fast
 from springtide.scheduler.sentences.sentence import Params, Sentences, Table, advice, follows, number, real, state
-from springtide.scheduler.wording import LONG_GIVEN, amount, count, duration, given, gpus, labelled, plural
+from springtide.scheduler.wording import LONG_GIVEN, amount, count, given, gpus, labelled, plural, roughly
 
 
 def _on(p: Params) -> str:
@@ -41,7 +41,7 @@ def _home(p: Params) -> Sentences:
 
 def _unused(p: Params) -> str:
     """Return the low utilization of the job's GPUs, and for how long it has lasted."""
-    held, used, over = number(p, "gpus"), number(p, "used_percent"), duration(real(p, "unused_seconds"))
+    held, used, over = number(p, "gpus"), number(p, "used_percent"), roughly(real(p, "unused_seconds"))
     return f"Its {gpus(held)} {plural(held, 'has', 'have')} been {used} % used for {over}."
 
 
@@ -55,7 +55,7 @@ def _slow(p: Params) -> Sentences:
     known = f"by {count(number(p, 'faster_runs'), 'run')} there and {amount(number(p, 'runs'))} like this"
     yield advice(f"It runs {here}: jobs like it were {times_as_fast(p)} {there}, {known}.")
     if real(p, "longer"):
-        yield advice(f"Its rest takes about {duration(real(p, 'longer'))} longer here.")
+        yield advice(f"Its rest takes about {roughly(real(p, 'longer'))} longer here.")
 
 
 def _running(p: Params) -> Sentences:
@@ -74,7 +74,7 @@ def _running(p: Params) -> Sentences:
         )
         yield state(f"{none}: a pause would start it from the beginning, {OWN_FILES}.")
         if p.get("lost"):
-            yield state(f"More than {duration(real(p, 'lost'))} of work would be lost.")
+            yield state(f"More than {roughly(real(p, 'lost'))} of work would be lost.")
             if not p.get("deleted"):
                 yield advice("Have it save checkpoints, such as with job.save() of springtide.training.")
     if p.get("times"):

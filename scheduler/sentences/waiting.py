@@ -38,6 +38,7 @@ from springtide.scheduler.wording import (
     ordinal_place,
     plural,
     quoted,
+    roughly,
     sentence,
 )
 
@@ -60,7 +61,7 @@ def _held(_: Params) -> Sentences:
 
 
 def _back_off(p: Params) -> Sentences:
-    yield follows(f"It can run again in {duration(max(1.0, real(p, 'seconds')))}.")
+    yield follows(f"It can run again in {roughly(max(1.0, real(p, 'seconds')))}.")
 
 
 def _unknown_project(p: Params) -> Sentences:
@@ -203,7 +204,7 @@ def _gpus(p: Params) -> str:
 def _awaits(p: Params) -> Sentences:
     if p.get("seconds") is not None:
         yield state(f"It has a reservation for {gpus(number(p, 'gpus'))}.")
-        yield follows(f"Running jobs can be paused for it in {duration(max(1.0, real(p, 'seconds')))}.")
+        yield follows(f"Running jobs can be paused for it in {roughly(max(1.0, real(p, 'seconds')))}.")
     elif p.get("pausing", 1):
         yield from reserved_until_stopped(p)
     else:
@@ -262,7 +263,7 @@ def _closes_first(p: Params) -> Sentences:
     if p.get("starts"):
         when = f"{first} is closed from {p['starts']} to {p['ends']}"
     else:
-        when = f"{first} closes in {duration(real(p, 'seconds'))}, for {duration(real(p, 'lasts'))}"
+        when = f"{first} closes in {roughly(real(p, 'seconds'))}, for {duration(real(p, 'lasts'))}"
     yield state(f"It does not start on {where} now: {when}.")
     yield from detail(p)
     yield state(_needs(p))
@@ -279,8 +280,8 @@ def _needs(p: Params) -> str:
     if not p.get("known") and not p.get("saves"):
         return f"How long it runs is unknown, and it {cannot}."
     if p.get("saves") and p.get("preemptible"):
-        return f"It needs about {duration(real(p, 'needs'))}; the time left is too short for a pause to pay."
-    return f"It needs about {duration(real(p, 'needs'))}, and {cannot}."
+        return f"It needs about {roughly(real(p, 'needs'))}; the time left is too short for a pause to pay."
+    return f"It needs about {roughly(real(p, 'needs'))}, and {cannot}."
 
 
 def _full_groups(p: Params) -> Sentences:
@@ -310,7 +311,7 @@ def _awaits_node(p: Params) -> Sentences:
         else f"Of the group {group} {amount(requested)} nodes were"
     )
     since = real(p, "seconds")
-    when = f"{duration(since)} ago" if since >= 1 else "just now"
+    when = f"{roughly(since)} ago" if since >= 1 else "just now"
     yield state(f"{nodes} requested {when}; {have}.")
     if p.get("late"):
         yield change("It is late: an administrator of the cluster can find the cause.")
@@ -354,7 +355,7 @@ def _place(p: Params) -> Sentences:
 def _order_by_run_times(p: Params) -> str:
     if p["usual_runtime"] is None:
         return "Equal jobs with known short run times go first."
-    usual = duration(max(1.0, real(p, "usual_runtime")))
+    usual = roughly(max(1.0, real(p, "usual_runtime")))
     return f"Jobs like it ran for about {usual}; equal jobs with less GPU time go first."
 
 
@@ -368,7 +369,7 @@ def _share_used(p: Params) -> Sentences:
 
 def _too_soon(p: Params) -> Sentences:
     yield from _room(p)
-    rest = duration(max(1.0, real(p, "seconds")))
+    rest = roughly(max(1.0, real(p, "seconds")))
     yield follows(f"Jobs that can make way for it run undisturbed for {rest} more.")
     yield from _place(p)
 

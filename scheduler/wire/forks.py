@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from springtide.scheduler.arguments import MAX_ARGUMENTS, Argument, Typed
 from springtide.scheduler.metrics import Value
 from springtide.scheduler.wire.environments import PythonEnvironment
-from springtide.scheduler.wire.reruns import NO_ARGUMENTS, Rerun
+from springtide.scheduler.wire.reruns import NO_ARGUMENTS, Again
 from springtide.scheduler.wire.shapes import Answer, Request
 from springtide.scheduler.wire.submission import Submission
 from springtide.scheduler.wire.trees import ProjectTree
@@ -92,7 +92,7 @@ Fork = msgspec.defstruct(
         ("checkpoint", CheckpointName | None, None),
         ("program", Program | None, None),
     ],
-    bases=(Rerun,),
+    bases=(Again,),
     frozen=True,
     kw_only=True,
     module=__name__,

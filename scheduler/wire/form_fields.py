@@ -68,6 +68,8 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the job's arguments that can be changed, for a run again."""
     takes_options: bool = False
     """Whether options can be added to the job's command, for a run again."""
+    continues: str = ""
+    """The checkpoint from which a run again of a fork continues: ``step 40 of “train”``; empty without one."""
     person: Person
     notebooks: list[str]
 

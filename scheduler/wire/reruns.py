@@ -17,8 +17,8 @@ from springtide.scheduler.wire.submission import OPTIONS, Submission
 NO_ARGUMENTS: Typed = MappingProxyType({})
 _TYPES = get_type_hints(Submission, include_extras=True)
 
-Rerun = msgspec.defstruct(
-    "Rerun",
+Again = msgspec.defstruct(
+    "Again",
     [
         *((name, _TYPES[name] | UnsetType, UNSET) for name in OPTIONS),
         ("typed", dict[str, str], {}),
@@ -36,19 +36,32 @@ Rerun = msgspec.defstruct(
     frozen=True,
     kw_only=True,
     module=__name__,
+    namespace={"__doc__": "What a run again and a fork may change: options, and arguments as they are typed."},
+)
+
+Rerun = msgspec.defstruct(
+    "Rerun",
+    [("from_start", bool, False)],
+    bases=(Again,),
+    frozen=True,
+    kw_only=True,
+    module=__name__,
     namespace={
-        "__doc__": "Options of a run again that differ from the first run; one left out stays as it was.\n\n"
-        "Variables of ``env`` are added to those of the first run. ``typed`` are options as texts, as a form has "
-        "them; an empty one is at its default. ``arguments`` are those of its function, command or notebook "
-        "that change, by name, as people type them; null removes an option of a command. ``key`` makes the "
-        "request safe to repeat, as that of a submission."
+        "__doc__": "A run again of a job.\n\n"
+        "That of a fork continues from the same checkpoint, unless ``from_start``. The other fields are options "
+        "that differ from the first run; one left out stays as it was. Variables of ``env`` are added to those of "
+        "the first run. ``typed`` are options as texts, as a form has them; an empty one is at its default. "
+        "``arguments`` are those of its function, command or notebook that change, by name, as people type them; "
+        "null removes an option of a command. ``key`` makes the request safe to repeat, as that of a submission."
     },
 )
 
 
-def rerun(changes: dict[str, Any], key: str | None = None, arguments: Typed = NO_ARGUMENTS) -> Struct:
+def rerun(
+    changes: dict[str, Any], key: str | None = None, arguments: Typed = NO_ARGUMENTS, *, from_start: bool = False
+) -> Struct:
     """Return the request for options as requests carry them, those of `OPTIONS`, and for typed ``arguments``."""
-    return Rerun(**changes, arguments=dict(arguments), key=key)
+    return Rerun(**changes, arguments=dict(arguments), key=key, from_start=from_start)
 
 
 def arguments_of(request: Struct) -> dict[str, str | None]:

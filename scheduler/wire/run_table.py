@@ -11,6 +11,8 @@ from springtide.scheduler.runs import Run
 from springtide.scheduler.wire.csv_text import csv_text, moment
 from springtide.scheduler.wire.jobs import Job
 
+LINEAGE: Final = ("forked_from", "fork_step", "generation", "member")
+"""The names of the columns of `lineage_of`."""
 COLUMNS: Final = (
     "id",
     "name",
@@ -25,10 +27,7 @@ COLUMNS: Final = (
     "gpu_hours",
     "tags",
     "note",
-    "forked_from",
-    "fork_step",
-    "generation",
-    "member",
+    *LINEAGE,
 )
 
 
@@ -87,14 +86,14 @@ def run_of(job: Job) -> Run:
 
 def lineage_of(job: Job) -> dict[str, Any]:
     """Return the lineage of a job by the names of its columns: None is what does not apply to it."""
-    fork, trial = job.rerun and job.rerun.fork, job.outcome
+    fork, trial = job.rerun.fork if job.rerun else None, job.outcome
     of = (job.trials and job.trials.population) or trial
-    return {
-        "forked_from": job.rerun.job if job.rerun and fork else None,
-        "fork_step": fork and fork.step,
-        "generation": of and of.generation,
-        "member": trial and trial.member,
-    }
+    forked_from = job.rerun.job if job.rerun and fork else None
+    step = fork.step if fork else None
+    if step is not None and step == int(step):
+        step = int(step)
+    values = (forked_from, step, of and of.generation, trial and trial.member)
+    return dict(zip(LINEAGE, values, strict=True))
 
 
 def _argument(job: Job, name: str) -> str | None:

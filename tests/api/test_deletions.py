@@ -68,6 +68,23 @@ async def test_a_deleted_job_leaves_all_lists_with_its_files_and_others_stay(run
     assert again["id"] != job, "the key is free again"
 
 
+async def test_a_deleted_job_is_said_to_be_deleted_to_those_who_could_see_it(running: Any) -> None:
+    job = await trained(running)
+    await delete(running, job)
+    text = f"The job “{job}”, “train”, was deleted by susan just now, with its files and its log."
+    for user in ("susan", "joe"):
+        for path in (f"/jobs/{job}", f"/jobs/{job}/log", f"/events?job={job}"):
+            answer = await running.as_(user).get(path)
+            assert (answer.status_code, answer.json()["message"]) == (404, text)
+    stranger = (await running.as_("jemma").get(f"/jobs/{job}")).json()
+    unknown = (await running.as_("susan").get("/jobs/abcdefghijkl")).json()
+    assert (stranger["message"], unknown["message"]) == (
+        f"There is no job “{job}”.",
+        "There is no job “abcdefghijkl”.",
+    )
+    assert (await delete(running, job)).json()["message"] == text
+
+
 async def test_what_projects_have_used_stays_exact(running: Any) -> None:
     job = await trained(running, gpus=1)
     store = running.pool.engine._parts.store.store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import subprocess
 import sys
@@ -141,7 +142,7 @@ async def test_the_name_of_a_fork_says_its_checkpoint_once_unless_one_is_given(r
     grandchild = (await fork(running, child["id"], step=3)).json()
     assert grandchild["name"] == "train, from step 3"
     assert grandchild["rerun"]["text"] == "Fork of “train, from step 2” at step 3 with nothing changed."
-    again = (await running.as_("susan").post(f"/jobs/{child['id']}/rerun", json={})).json()
+    again = (await running.as_("susan").post(f"/jobs/{child['id']}/rerun", json={"from_start": True})).json()
     assert (again["name"], again["rerun"]["changes"]) == ("train", []), "it begins from the start"
     second, third = [(await fork(running, parent["id"], step=2)).json() for _ in range(2)]
     assert (second["name"], third["name"]) == ("train, from step 2 (2)", "train, from step 2 (3)")
@@ -151,10 +152,76 @@ async def test_the_name_of_a_fork_says_its_checkpoint_once_unless_one_is_given(r
     await ended(running, second["id"])
     below = (await fork(running, second["id"], step=3)).json()
     assert below["name"] == "train, from step 3 (2)", "without the number of its parent, with one of its own"
+    blank = (await fork(running, parent["id"], step=2, name=" ")).json()
+    assert blank["name"] == "train, from step 2 (4)", "as without a name"
+    assert (await rerun(running, parent["id"], name=" ")).json()["name"] == "train"
     for name in ("train", "slower"):
         named = (await fork(running, parent["id"], step=2, name=name)).json()
         assert named["name"] == name
     assert named["rerun"]["text"] == "Fork of “train” at step 2: name train → slower."
+
+
+async def test_forks_of_one_moment_have_names_of_their_own(running: Any) -> None:
+    parent = await trained(running, "--steps", "2")
+    answers = await asyncio.gather(*(fork(running, parent["id"], step=1) for _ in range(2)))
+    assert {answer.json()["name"] for answer in answers} == {"train, from step 1", "train, from step 1 (2)"}
+
+
+async def rerun(running: Any, job: str, **body: Any) -> Any:
+    return await running.as_("susan").post(f"/jobs/{job}/rerun", json=body)
+
+
+async def form_of(running: Any, job: str, **query: Any) -> Any:
+    return await running.as_("susan").get(f"/jobs/{job}/rerun", params=query)
+
+
+async def test_a_fork_that_runs_again_continues_from_the_same_checkpoint_with_its_arguments(
+    running: Any, tmp_path: Path
+) -> None:
+    parent = await trained(running, "--rate", "0.1")
+    child = await ended(
+        running, (await fork(running, parent["id"], step=3, arguments={"rate": "0.03"})).json()["id"]
+    )
+    form = (await form_of(running, child["id"])).json()
+    name = next(field["value"] for field in form["fields"] if field["name"] == "name")
+    assert (form["continues"], name) == ("step 3 of “train”", "train, from step 3 (2)")
+    one, other = [await rerun(running, child["id"], key="once") for _ in range(2)]
+    assert (one.status_code, other.status_code, other.json()["id"]) == (201, 200, one.json()["id"])
+    again = await ended(running, one.json()["id"])
+    assert again["name"] == "train, from step 3 (2)"
+    assert again["rerun"] == child["rerun"], "it is the same fork of the same job"
+    assert weights(await log_of(running, again["id"])) == weights(await log_of(running, child["id"]))
+    slower = (await rerun(running, child["id"], arguments={"rate": "0.01", "--steps": "9"}, gpus=2)).json()
+    assert slower["rerun"]["text"] == "Fork of “train” at step 3: rate 0.1 → 0.01, gpus 1 → 2, steps none → 9."
+    back = (await rerun(running, slower["id"], arguments={"rate": "0.1"}, gpus=1)).json()
+    assert back["rerun"]["text"] == "Fork of “train” at step 3: steps none → 9."
+    assert back["name"] == "train, from step 3 (4)"
+    named = (await fork(running, parent["id"], step=3, name="slower")).json()
+    assert (await rerun(running, named["id"])).json()["name"] == "slower"
+
+
+async def test_a_fork_runs_again_from_its_own_copy_and_is_refused_without_one_before_it_is_sent(
+    running: Any,
+) -> None:
+    parent = await trained(running, "--steps", "4")
+    child = await ended(
+        running, (await fork(running, parent["id"], step=2, arguments={"steps": "5"})).json()["id"]
+    )
+    await delete(running, parent["id"], "00000002")
+    again = await ended(running, (await rerun(running, child["id"])).json()["id"])
+    assert ((await log_of(running, again["id"])).splitlines()[0], again["rerun"]) == ("from 2", child["rerun"])
+    await delete(running, child["id"], "00000002")
+    for answer in (await rerun(running, child["id"]), await form_of(running, child["id"])):
+        assert (answer.status_code, answer.json()["code"]) == (409, "fork_gone")
+        assert answer.json()["message"] == (
+            "This fork began from step 2 of “train”, which is not there any more, and neither is its copy."
+        )
+        assert f"springtide rerun --from-start {child['id']}" in answer.json()["hint"]
+    form = (await form_of(running, child["id"], from_start=True)).json()
+    assert form["continues"] == ""
+    fresh_run = await ended(running, (await rerun(running, child["id"], from_start=True)).json()["id"])
+    assert (await log_of(running, fresh_run["id"])).startswith("from 0")
+    assert fresh_run["rerun"]["text"] == "Run again of “train, from step 2” with nothing changed."
 
 
 async def test_the_name_of_a_fork_has_room_for_its_checkpoint(running: Any) -> None:
@@ -370,6 +437,8 @@ async def test_a_recognised_checkpoint_is_in_the_place_where_the_fork_looks_for_
     answer = await fork(running, parent["id"], step=2)
     child = await ended(running, answer.json()["id"])
     assert (await log_of(running, child["id"])).strip() == "from 2"
+    again = await ended(running, (await rerun(running, child["id"])).json()["id"])
+    assert ((await log_of(running, again["id"])).strip(), again["rerun"]) == ("from 2", child["rerun"])
     assert child["state"] == "succeeded"
     assert child["progress"]["step"] is None, "the program reports no step"
     names = [each["name"] for each in (await checkpoints(running, child["id"])).json()["items"]]

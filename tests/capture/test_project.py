@@ -694,6 +694,14 @@ def test_lines_that_are_no_patterns_ignore_nothing(project: Path, line: str) -> 
     assert "vendored/a.py" not in capture_project(project, project.parent).files
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_ignore_files_are_read_as_editors_write_them(project: Path, encoding: str) -> None:
+    write(project, train_dot_py="", vendored__a_dot_py="", vendored__b_dot_py="")
+    (project / "vendored" / ".springtideignore").write_text("a.py\n", encoding=encoding)
+    kept = set(capture_project(project, project.parent).files)
+    assert ("vendored/a.py" in kept, "vendored/b.py" in kept) == (False, True)
+
+
 def test_names_with_control_characters_are_shown_escaped(project: Path) -> None:
     write(project, train_dot_py="")
     (project / "big\x1b[2Jdata").mkdir()

@@ -161,5 +161,7 @@ def test_where_a_job_is_now_is_shown_for_all_workers_or_one(run: Run, job: str) 
     shown = run("stack", job)
     assert (shown.code, "sleep 600 (waiting)" in shown.out) == (0, True), shown
     assert [each["rank"] for each in run("stack", job, "--json").json["workers"]] == [0]
-    assert run("stack", job, "--rank", "1", "--json").json["workers"] == []
+    for words in ([], ["--json"]):
+        missing = run("stack", job, "--rank", "1", *words)
+        assert (missing.code, "The job has no worker 1; it has 1." in missing.err) == (2, True), missing
     assert run("stack", "no-such-job").code == 1

@@ -83,7 +83,7 @@ def test_a_job_that_waits(pool: Pool) -> None:
     assert "  What would change it: It could start if the job “first” of “vision” ended." in said
     assert "  When: Next in line of “vision”. Likely starts in about" in said
     assert "  Project: vision has a quota of 2 GPUs, holds 4 (2 borrowed) of a fair share of 4" in said
-    assert "Sent again with other options:\n  --gpus 2: " in said
+    assert "Submitted again with other options:\n  --gpus 2: " in said
     high = said.partition("  --priority high: ")[2]
     assert high.startswith(
         "It would start on 4 GPUs: 2 within the quota, 2 borrowed, as soon as other jobs have made"
@@ -105,7 +105,7 @@ def test_a_job_that_runs_on_borrowed_gpus(pool: Pool) -> None:
     why = "Running on 4 GPUs: 2 within the quota, 2 borrowed. No checkpoint of it has been seen yet"
     assert f"  Reason: {why}" in said
     assert "\n  Attempt: 1, for " in said
-    assert "Sent again" not in said
+    assert "Submitted again" not in said
 
 
 def test_a_job_that_gave_its_gpus_back(pool: Pool) -> None:
@@ -140,7 +140,7 @@ def test_a_job_that_is_run_again_after_failures(pool: Pool) -> None:
 
         until("the second failure", waits_again)
     said = pool.explain(job)
-    assert "Sent again" not in said
+    assert "Submitted again" not in said
     assert "--priority" not in said
     titles = [line.split(":")[0].strip() for line in said.splitlines() if line.startswith("  Attempt")]
     assert titles == ["Attempt 1", "Attempt"]

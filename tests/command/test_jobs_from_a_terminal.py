@@ -107,7 +107,7 @@ def test_a_script_in_the_pool_sends_jobs_by_the_same_command(run: Run, directory
     parent = next(line.split()[0] for line in done.err.splitlines() if " parent: " in line)
     [child] = [job for job in run("jobs", "--mine", "--json").json["items"] if job["submitted_by"] == parent]
     assert (child["name"], child["user"]) == ("child", "susan")
-    assert re.search(rf"sent by +job {parent}", run("show", child["id"]).out)
+    assert re.search(rf"submitted by +job {parent}", run("show", child["id"]).out)
     ended = run("cancel", "--children", parent)
     assert ended.code == 0, ended.err
     assert child["id"] in ended.out
@@ -214,7 +214,7 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     assert "GENERATION" not in heads
     assert "FORKED FROM" not in run("jobs", "--mine", "--where", "not forked_from").out
     [told] = csv.DictReader(io.StringIO(run("jobs", "--where", f"forked_from = {first}", "--format", "csv").out))
-    assert (told["forked_from"], told["fork_step"], told["generation"]) == (first, "2.0", "")
+    assert (told["forked_from"], told["fork_step"], told["generation"]) == (first, "2", "")
     done = run("fork", "--follow", first, "--", "bash", "-c", "echo by a shell; ls train.py")
     assert (done.code, done.out) == (0, "by a shell\ntrain.py\n"), done.err
     (directory / "train.py").write_text("print('other code')\n")

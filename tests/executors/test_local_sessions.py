@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 import socket
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from processes import alive
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError, ProgramError
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.session import Session, SessionSpec, Stream
-from springtide.scheduler.executors.supervisor.sessions import Sessions
+from springtide.scheduler.executors.supervisor.sessions import Sessions, named_prompt
 from springtide.scheduler.wire.sessions import SessionEnd, TerminalSize
 
 pytestmark = pytest.mark.process
@@ -228,6 +229,17 @@ async def test_a_session_has_the_rights_of_the_jobs_user_and_no_others() -> None
         assert await shell(bench, spec, denied) == "denied\n"
         session = await opened(bench, spec, "sh", "-c", "exec 3<>$(tty) && echo own >&3", size=SIZE)
         assert (await output(session))[0] == "own\r\n"
+
+
+@pytest.mark.parametrize(("user", "said"), [({"USER": "susan"}, "susan@h"), ({}, "user@h")])
+def test_the_prompt_of_an_account_without_an_entry_has_a_name_of_its_own(user: dict[str, str], said: str) -> None:
+    variables = named_prompt(user, 2**31 - 2)
+    words = ["bash", "-c", 'PS1="\\u@h"; eval "$PROMPT_COMMAND"; echo "$PS1${PROMPT_COMMAND-}"']
+    done = subprocess.run(
+        words, env={"PATH": os.defpath, **user, **variables}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{said}\n"
+    assert named_prompt(user, 0) == {}
 
 
 async def test_the_prompt_names_the_user_of_an_account_that_has_only_a_number() -> None:

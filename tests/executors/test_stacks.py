@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptSpec
 from springtide.scheduler.executors.session import STACK, SessionSpec, Stream
-from springtide.scheduler.executors.supervisor.stack import innermost, shortened
+from springtide.scheduler.executors.supervisor.stack import MOST_FRAMES, folded, shortened
 from springtide.scheduler.wire import SessionEnd
 
 pytestmark = pytest.mark.process
@@ -89,10 +90,17 @@ async def test_a_program_that_hangs_in_a_library_shows_the_stacks_of_its_threads
     assert status.phase == "running"
 
 
+async def test_a_process_runs_while_one_of_its_threads_does(bench: LocalBench) -> None:
+    spins = "def spin():\n    while True:\n        pass\nthreading.Thread(target=spin, daemon=True).start()"
+    said = await stack(bench, await run(bench, f"{HANGS}\n{spins}\nprint('ready', flush=True)\ntime.sleep(600)"))
+    assert "(running)" in said.splitlines()[0], said
+
+
 async def test_a_deep_recursion_says_that_its_outer_frames_are_not_shown(bench: LocalBench) -> None:
     deep = "def deep(n):\n    deep(n - 1) if n else hangs_in_a_library()\ndeep(300)"
     said = await stack(bench, await run(bench, f"{HANGS}\n{deep}"))
-    assert 90 < said.count("in deep") < 110
+    assert said.count("in deep") == 1, said
+    assert re.search(r"… 9\d more of deep \(.*:\d+\)", said), said
     assert 0 < said.index("in hangs_in_a_library") < said.index("in deep"), "the innermost frames are those shown"
     assert said.count("… and the frames that called these: Python writes the 100 innermost ones of a thread.") == 1
 
@@ -101,14 +109,41 @@ def test_each_thread_has_its_innermost_frames_and_the_number_of_the_others() -> 
     deep = [f"    deep (train.py:{number})" for number in range(250)]
     other = ["    waits (loader.py:3)", "    run (threading.py:917)"]
     text = "\n".join(['Thread 7 (idle): "MainThread"', *deep, 'Thread 8 (idle): "loader"', *other])
-    assert innermost(text).splitlines() == [
+    assert folded(text, MOST_FRAMES).splitlines() == [
         'Thread 7 (idle): "MainThread"',
         *deep[:100],
         "  … and the 150 frames that called these.",
         'Thread 8 (idle): "loader"',
         *other,
     ]
-    assert innermost("\n".join(deep)).splitlines()[-1] == "  … and the 150 frames that called these."
+    assert folded("\n".join(deep), MOST_FRAMES).splitlines()[-1] == "  … and the 150 frames that called these."
+
+
+def test_the_frames_of_a_recursion_are_one_line_with_their_number() -> None:
+    inner, outer = '  File "/code/train.py", line 9 in g', '  File "/code/train.py", line 20 in main'
+    frame = '  File "/code/train.py", line 3 in f'
+    assert folded(
+        "\n".join(["Thread 7:", inner, *[frame] * 995, outer, "Thread 8:", frame, frame])
+    ).splitlines() == [
+        "Thread 7:",
+        inner,
+        frame,
+        "  … 994 more of f (train.py:3)",
+        outer,
+        "Thread 8:",
+        frame,
+        frame,
+    ]
+    spied = ["    even (train.py:3)", "    odd (train.py:7)"]
+    assert folded("\n".join([*spied * 200, "    main (train.py:9)"]), MOST_FRAMES).splitlines() == [
+        *spied,
+        "  … 398 more of these 2 frames in turn",
+        "    main (train.py:9)",
+    ]
+    different = [f"    deep (train.py:{number})" for number in range(2 * MOST_FRAMES)]
+    assert folded("\n".join([*different, *spied * 50]), MOST_FRAMES).endswith(
+        f"… and the {MOST_FRAMES + 100} frames that called these."
+    )
 
 
 def test_stacks_that_are_too_long_keep_their_first_and_last_lines() -> None:

@@ -75,6 +75,40 @@ def test_a_checkpoint_is_forked_on_the_jobs_page(visit: Visit, service: Service,
     page.wait_for_url(re.compile(trained.id))
 
 
+def test_a_fork_runs_again_from_its_checkpoint_and_from_the_start_once_that_is_gone(
+    visit: Visit, service: Service, trained: wire.Job
+) -> None:
+    page = visit("susan", f"jobs/{trained.id}")
+    page.get_by_test_id("checkpoint-row").nth(1).get_by_test_id("checkpoint-fork").click()
+    page.get_by_test_id("rerun-send").click()
+    page.wait_for_url(lambda url: "/jobs/" in url and not url.endswith(trained.id))
+    fork = page.url.rpartition("/")[2]
+    service.until(fork, lambda found: found.state == "succeeded")
+    page.get_by_test_id("job-edit").click()
+    expect(page.get_by_test_id("rerun-kept")).to_contain_text(
+        "A new job continues from step 2 of “train” once more."
+    )
+    found = violations(page)
+    show_theme(page, "dark")
+    assert found + violations(page, **COLOURS) == []
+    page.get_by_test_id("rerun-send").click()
+    page.wait_for_url(lambda url: not url.endswith(fork))
+    expect(page.get_by_test_id("job-first")).to_contain_text("Fork of “train” at step 2")
+    for job in (trained.id, fork):
+        kept = service.run(service.engine.forks.checkpoints(job)).items
+        service.run(service.engine.forks.delete(job, [each.name for each in kept], force=True))
+    page = visit("susan", f"jobs/{fork}")
+    page.get_by_test_id("job-rerun").click()
+    expect(page.get_by_test_id("rerun-notice")).to_contain_text(
+        "This fork began from step 2 of “train”, which is not there"
+    )
+    page.get_by_test_id("rerun-from-start").click()
+    expect(page.get_by_test_id("rerun-kept")).not_to_contain_text("continues")
+    page.get_by_test_id("rerun-send").click()
+    page.wait_for_url(lambda url: not url.endswith(fork))
+    expect(page.get_by_test_id("job-first")).to_contain_text("Run again of “train, from step 2")
+
+
 def test_a_checkpoint_is_deleted_after_a_question(visit: Visit, trained: wire.Job) -> None:
     page = visit("susan", f"jobs/{trained.id}")
     rows = page.get_by_test_id("checkpoint-row")

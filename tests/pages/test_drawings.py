@@ -573,8 +573,8 @@ def test_a_log_marks_where_an_attempt_begins_and_a_card_names_the_newest_checkpo
         "── attempt 3 of train, started again with a checkpoint CLOCK on node-1 ──\nfour\n"
     )
     assert drawn["words"] == [
-        "Newest checkpoint: last.ckpt (Lightning, 120 MB, written 2 min ago).",
-        "Resumes from last.ckpt (Lightning, 120 MB, written 2 min ago).",
+        "Newest checkpoint: last.ckpt (Lightning, 120 MB, saved 2 min ago).",
+        "Resumes from last.ckpt (Lightning, 120 MB, saved 2 min ago).",
         None,
     ]
     assert drawn["again"] == ["── attempt 2 of a, started again CLOCK ──", "── attempt 7 of a ──"]

@@ -53,6 +53,8 @@ def test_runs_are_sorted_and_found_by_their_arguments(visit: Visit, service: Ser
     page.get_by_test_id("search-jobs").fill("lr > 0.05 and not name = fast")
     expect(page.get_by_test_id("job-row")).to_have_count(1)
     assert shown(page) == ["middle"]
+    page.get_by_test_id("search-jobs").fill("lr in (0.0001, 7)")
+    expect(page.get_by_test_id("search-refused")).to_be_hidden()
     page.get_by_test_id("search-jobs").fill("lr > ")
     refused = page.get_by_test_id("search-refused")
     expect(refused).to_contain_text("The condition ends too early: expected a value after")
@@ -242,7 +244,7 @@ def test_runs_are_grouped_and_sent_again(visit: Visit, runs: object) -> None:
     expect(page.get_by_test_id("job-group")).to_have_text(["Succeeded · 3"])
     page.get_by_role("checkbox", name="Select fast", exact=True).check()
     page.get_by_test_id("selected-rerun").click()
-    expect(page.get_by_test_id("selection-result")).to_contain_text("Sent again 1 job.")
+    expect(page.get_by_test_id("selection-result")).to_contain_text("Submitted again 1 job.")
 
 
 def test_arguments_are_edited_before_a_run_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -164,8 +165,8 @@ def test_arguments_of_a_command_change_where_they_stand() -> None:
     command = "python train.py --lr 0.1 --epochs=30 --amp --layers 64 64 model.depth=3"
     assert rerun(command, lr="0.01") == command.replace("0.1", "0.01")
     assert (
-        rerun(command, epochs="3 0")
-        == "python train.py --lr 0.1 '--epochs=3 0' --amp --layers 64 64 model.depth=3"
+        rerun(command.replace("--epochs=30", "--note=a"), note="b c")
+        == "python train.py --lr 0.1 '--note=b c' --amp --layers 64 64 model.depth=3"
     )
     assert rerun(command, amp="false") == command.replace(" --amp", "")
     assert rerun(command, amp="true") == command
@@ -212,6 +213,45 @@ def test_a_typed_text_in_quotes_is_what_is_between_them(before: str, typed: dict
         assert rerun(before, **exact) == after
 
 
+@pytest.mark.parametrize("text", ["1e-4", "-3", "inf", "1_000", "none", "null", "${base.lr}", "{checkpoint}"])
+def test_what_a_program_may_read_as_a_number_takes_the_place_of_one(text: str) -> None:
+    assert rerun("python t.py lr=0.1", lr=text) == shlex.join(["python", "t.py", f"lr={text}"])
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after"),
+    [
+        (0.1, 1, 1),
+        (0.1, "0.3", 0.3),
+        (0.1, "abc", "lr was “0.1”, a number; “abc” is a text. Write a number, or submit the program anew"),
+        (0.1, True, "“True” is true or false."),
+        (3, [1], "“[1]” is a list."),
+        (3, None, None),
+        (True, 1, "lr was “true”, true or false; “1” is a number."),
+        (True, "false", False),
+        (None, "abc", "abc"),
+        ("adam", "sgd", "sgd"),
+    ],
+)
+def test_a_value_of_python_has_the_type_of_the_one_before_unless_it_is_read_as_one(before, value, after) -> None:
+    arguments = {"lr": Argument(value=before)}
+    typed = typed_of("function", arguments, {"lr": value})
+    if isinstance(after, str) and " " in after:
+        with pytest.raises(BadArgument, match=re.escape(after)):
+            changed("function", RUNNER, arguments, typed)
+        return
+    assert changed("function", RUNNER, arguments, typed)[1] == {"lr": Argument(value=after)}
+
+
+def test_a_list_takes_the_place_of_a_list_or_a_tuple() -> None:
+    arguments = {"layers": Argument(value="[64, 64]", type="list")}
+    for value, kind in (([8], "list"), ((8, 9), "tuple")):
+        _, after = changed("function", RUNNER, arguments, typed_of("function", arguments, {"layers": value}))
+        assert after["layers"].type == kind
+    with pytest.raises(BadArgument, match=re.escape("layers was “[64, 64]”, a list; “8” is a number.")):
+        changed("function", RUNNER, arguments, {"layers": "8"})
+
+
 def test_texts_of_python_keep_their_quotes() -> None:
     before = {"name": Argument(value="a")}
     for text in ("'a b'", '"x"', "plain", "'", "it's", "'a' 'b'"):
@@ -253,6 +293,16 @@ def test_an_option_of_a_command_is_removed(before: str, name: str, after: str) -
         ("python t.py --amp", {"amp": "maybe"}, "amp is a flag; “maybe” is neither true nor false."),
         ("python t.py --a 1 --a 2", {"a": "3"}, "The argument “a” of this job cannot be changed here."),
         ("python t.py --lr 1", {"lr": "x" * 20_000}, "too long"),
+        (
+            "python t.py --lr 0.1",
+            {"lr": "abc"},
+            "lr was “0.1”, a number; “abc” is a text. Write a number, or submit",
+        ),
+        ("python t.py --lr=0.1", {"lr": "true"}, "lr was “0.1”, a number; “true” is true or false."),
+        ("python t.py lr=0.1", {"lr": "'abc'"}, "“abc” is a text."),
+        ("python t.py --layers 64 64", {"layers": "8 x"}, "layers was “64 64”, a number; “x” is a text."),
+        ("python t.py --amp=true", {"amp": "1"}, "amp was “true”, true or false; “1” is a number."),
+        ("python t.py 10", {"argument 1": "many"}, "argument 1 was “10”, a number; “many” is a text."),
     ],
 )
 def test_what_cannot_be_changed_is_refused_with_a_hint(command: str, typed: dict[str, str], message: str) -> None:

@@ -103,6 +103,19 @@ def run(seq: int = 1, **changes: object) -> Run:
         "underflow = -inf and underflow < 0",
         "val_loss != nan and val_loss < inf",
         "seed = nan",
+        "optimizer = “adam” and optimizer != ‘sgd’ and last.“val/top-1” > −0.5",  # noqa: RUF001
+        "duration > 90m and duration < 121min",
+        "lr in (0.1, 0.5)",
+        "lr in [.5]",
+        "lr in(1,0.5) and optimizer in ('sgd', Adam)",
+        "state IN (running, paused) and tag in (other, baseline)",
+        "lr not in (0.1, 0.2) and not lr in (0.1, 0.2)",
+        "missing in (none, 3)",
+        "0.05 < lr < 0.6",
+        "0.5 <= lr <= 0.5 and 0.6 ≥ lr > 0.4",
+        "0.1 < lr and 0.5 = lr",
+        "1h < duration < 3h",
+        "0 < best.val_loss < 0.3 or lr > 9",
     ],
 )
 def test_conditions_that_hold(condition: str) -> None:
@@ -135,6 +148,12 @@ def test_conditions_that_hold(condition: str) -> None:
         "val_loss = nan",
         "missing = nan",
         "missing != nan",
+        "lr in (0.1, 0.2)",
+        "lr not in (0.1, 0.5)",
+        "missing not in (0.1, 0.5)",
+        "0.05 < lr < 0.5",
+        "0.5 < lr < 0.6",
+        "token in (hidden, secret)",
     ],
 )
 def test_conditions_that_do_not_hold(condition: str) -> None:
@@ -149,10 +168,23 @@ def test_conditions_that_do_not_hold(condition: str) -> None:
         ("state != 5", "“5” at character 10 is no state of a job. States are queued, starting, running"),
         ("lr > and", "“lr” is compared with a number, or a text in quotes, not with “and” at character 6."),
         ("> 3", "Expected the name of an argument, a metric or a column at character 1, not “>”."),
-        ("lr > 1 acc < 2", "Expected and, or, or the end at character 8, not “acc”."),
+        ("lr > 1 acc < 2", "The condition before character 8 is complete; “acc” cannot follow it."),
         ("(lr > 1", "The condition ends too early: expected a closing bracket."),
-        ("lr > 1)", "Expected and, or, or the end at character 7, not “)”."),
+        ("lr > 1)", "The condition before character 7 is complete; “)” cannot follow it."),
+        ("lr > 1 < 2", "The condition before character 8 is complete; “<” cannot follow it."),
+        ("0.1 ~ lr", "“~” at character 5 comes after a name, not before one."),
+        ("0.1 < lr <", "The condition ends too early: expected a value after “<”."),
+        ("0.1 < 0.2", "Expected the name of an argument, a metric or a column at character 7, not “0.2”."),
+        ("lr in 0.1", "Expected a list of values in brackets after “in” at character 7, not “0.1”."),
+        ("lr in ()", "Expected a value of the list of “lr” at character 8, not “)”."),
+        ("lr in (0.1 0.2)", "Expected a comma or “)” at character 12, not “0.2”."),
+        ("lr in [0.1)", "Expected a comma or “]” at character 11, not “)”."),
+        ("lr in (0.1", "The condition ends too early: expected a comma or “)”."),
+        ("in (1)", "Expected the name of an argument, a metric or a column at character 1, not “in”."),
+        ("submitted in (2026-11-26)", "“in” before character 14 compares no times: use <, <=, > or >=."),
+        ("state in (runing)", "“runing” at character 11 is no state of a job. Did you mean running?"),
         ("name ~ 'tr", "The quote at character 8 is not closed."),
+        ("name = “tr", "The quote at character 8 is not closed."),
         ("lr ! 1", "“!” at character 4 has no meaning here."),
         ("lr > 1e999", "The number at character 6 is too large."),
         ("", "The condition ends too early"),
@@ -176,6 +208,9 @@ AN_HOUR_AGO = AT - 3600
     ("condition", "is_met"),
     [
         ("submitted > -2h", True),
+        ("submitted > −90m", True),  # noqa: RUF001
+        ("-2h < submitted < -30min", True),
+        ("2026-11-25 < submitted < 2026-11-26", False),
         ("submitted > -30min", False),
         ("submitted <= -30min", True),
         ("submitted > 2026-11-26", True),
@@ -268,7 +303,7 @@ def test_a_time_that_is_none_is_refused_with_the_column_the_value_and_an_example
         parse(f"lr > 1 and {column} > {value}")
     place = len(f"lr > 1 and {column} > ") + 1
     assert error.value.message == (
-        f"“{column}” is compared with a date such as 2026-11-26T18:00, or an age such as -2h, "
+        f"“{column}” is compared with a date such as 2026-11-26T18:00, or an age such as -10min, -2h or -7d, "
         f"not with “{value}” at character {place}."
     )
     assert error.value.hint == f"Example: {column} > 2026-11-26, or {column} > -2h: later than two hours ago"
@@ -284,7 +319,7 @@ def test_times_are_earlier_or_later_and_never_equal(operator: str) -> None:
     ("name", "value", "kind", "example"),
     [
         ("duration", "2x", "a duration in s, min, h or d", "duration > 2h"),
-        ("duration", "30m", "a duration in s, min, h or d", "duration > 2h"),
+        ("duration", "30y", "a duration in s, min, h or d", "duration > 2h"),
         ("duration", "2026-11-26", "a duration in s, min, h or d", "duration > 2h"),
         ("gpus", "many", "a number", "gpus > 2"),
         ("gpus", "2h", "a number", "gpus > 2"),

@@ -120,10 +120,20 @@ def test_other_peoples_words_end_as_a_sentence_does(words: str, said: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(0, "0 s"), (40, "40 s"), (720, "12 min"), (7500, "2 h 5 min"), (90_000, "1 d 1 h")]
+    ("seconds", "said", "roughly"),
+    [
+        (0, "0 s", "0 s"),
+        (40, "40 s", "40 s"),
+        (104, "1 min 44 s", "1 min"),
+        (120, "2 min", "2 min"),
+        (599.4, "9 min 59 s", "9 min"),
+        (630, "10 min", "10 min"),
+        (7500, "2 h 5 min", "2 h 5 min"),
+        (90_000, "1 d 1 h", "1 d 1 h"),
+    ],
 )
-def test_a_duration_has_two_units_at_most(seconds: float, said: str) -> None:
-    assert wording.duration(seconds) == said
+def test_a_duration_has_two_units_at_most(seconds: float, said: str, roughly: str) -> None:
+    assert (wording.duration(seconds), wording.roughly(seconds)) == (said, roughly)
 
 
 @pytest.mark.parametrize(

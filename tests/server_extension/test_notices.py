@@ -36,14 +36,17 @@ def test_more_than_three_within_ten_seconds_over_all_pages_are_counted_together(
     claims = Claims()
     singles = [claimed(claims, f"{number}.failed", at=number) for number in range(3)]
     assert [(each.ids, each.burst) for each in singles] == [([f"{number}.failed"], 0) for number in range(3)]
-    assert claimed(claims, "3.failed", at=3) == Claimed(["3.failed"], 1, {"failed": 1})
+    assert claimed(claims, "3.failed", at=3) == Claimed(
+        ["3.failed"], 1, {"failed": 4}, ["0.failed", "1.failed", "2.failed"]
+    ), "those shown one by one are counted, and leave the pages"
     assert claimed(claims, "4.failed", "4.ended", at=12) == Claimed(
-        ["4.failed", "4.ended"], 1, {"failed": 2, "ended": 1}
+        ["4.failed", "4.ended"], 1, {"failed": 5, "ended": 1}
     ), "another page has the counts of the whole burst"
     assert claimed(claims, "4.failed", at=13) == Claimed([])
     assert claimed(claims, "5.ended", at=22).burst == 0, "the burst was over"
+    assert claimed(claims, *(f"{number}.late" for number in range(3)), at=25).counts == {"ended": 1, "late": 3}
     assert claimed(claims, *(f"{number}.ended" for number in range(6, 10)), at=40) == Claimed(
-        [f"{number}.ended" for number in range(6, 10)], 2, {"ended": 4}
+        [f"{number}.ended" for number in range(6, 10)], 3, {"ended": 4}
     )
 
 

@@ -68,6 +68,24 @@ def test_a_refusal_of_the_pool_stays_in_the_terminal(server: NotebookServer, ser
         pool.cancel(job)
 
 
+def test_the_terminals_of_one_job_are_numbered(server: NotebookServer, service: str) -> None:
+    job, other = running_job(service, name="night train"), running_job(service, name="day train")
+    with server.client() as client, Client(service, "susan") as pool:
+        opened = []
+        for each, title in ((job, "night train"), (job, "night train (2)"), (other, "day train")):
+            opened.append(client.post("../../terminals", json={"job": each}).json()["name"])
+            assert f"\x1b]0;{title}\x07" in type_in(
+                server, opened[-1], "echo in $SPRINGTIDE_JOB_ID\n", f"in {each}"
+            )
+        client.delete(f"{server.url}api/terminals/{opened.pop(0)}")
+        opened.append(client.post("../../terminals", json={"job": job}).json()["name"])
+        assert "\x1b]0;night train\x07" in type_in(server, opened[-1], "echo in $SPRINGTIDE_JOB_ID\n", f"in {job}")
+        for name in opened:
+            client.delete(f"{server.url}api/terminals/{name}")
+        pool.cancel(job)
+        pool.cancel(other)
+
+
 @pytest.mark.parametrize("end", ["pause", "cancel"])
 def test_the_terminal_of_a_job_has_its_name_and_says_why_it_ended(
     server: NotebookServer, service: str, end: str

@@ -39,6 +39,10 @@ def test_a_function_continues_from_a_step_with_another_argument(pool, train):
     assert fork.info.rerun.text == "Fork of “first” at step 2: rate 0.1 → 0.5, epochs 4 → 5."
     row = pool.jobs(search=fork.id).to_frame().iloc[0]
     assert (row["forked_from"], row["fork_step"], row["generation"]) == (first.id, 2, None)
+    once_more = fork.rerun(arguments={"epochs": 3})
+    assert once_more.result() == [0.1, 0.1, 0.5]
+    assert once_more.info.rerun.text == "Fork of “first” at step 2: rate 0.1 → 0.5, epochs 4 → 3."
+    assert fork.rerun(arguments={"epochs": 1}, from_start=True).result() == [0.5]
     again = fork.fork(step=4, rate=0.9)
     assert again.result() == [0.1, 0.1, 0.5, 0.5, 0.9]
     assert "rate 0.5 → 0.9" in again.info.rerun.text
@@ -65,6 +69,10 @@ def test_arguments_that_the_function_does_not_have_are_refused_before_anything_i
         first.fork(lr=1)
     with pytest.raises(OptionError, match="“gpus” is an option of a job and a parameter of its function"):
         first.fork(gpus=2)
+    with pytest.raises(OptionError, match="The argument “rate” is given twice: in kwargs and as a keyword"):
+        first.fork(kwargs={"rate": 0.2}, rate=0.3)
+    with pytest.raises(PoolError, match=r"rate was “0\.1”, a number; “abc” is a text"):
+        first.fork(rate="abc")
     with pytest.raises(OptionError, match="The argument “rate” is an object"):
         first.fork(rate=object())
     assert len(pool.jobs()) == before

@@ -13,14 +13,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from springtide.scheduler import wire
+from springtide.scheduler.arguments import Argument
 from springtide.scheduler.metrics import NotFinite
 from springtide.training import current_job
 from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import DownloadError, NoResultError, OptionError
 from springtide.widgets.job import Job
-from springtide.widgets.results import Advised, Metrics, Trials
+from springtide.widgets.results import Advised, Metrics, Trials, job_rows
 from springtide.widgets.shared_pool import Pool
 
 LEAVES = """
@@ -163,7 +165,22 @@ def test_the_column_of_a_trial_is_its_value_and_before_that_what_it_reported_las
     ]
 
 
+def test_a_value_that_is_called_like_an_argument_of_another_job_has_one_column_in_all_rows(left: Job) -> None:
+    first = left.info
+    argument, value = {"rate": Argument(value=0.7)}, {"rate": 9.0, "reported.rate": 1.0}
+    jobs = [
+        structs.replace(first, arguments=of, progress=structs.replace(first.progress, values=reported))
+        for of, reported in ((argument, {}), ({}, {"rate": 9.0}), (argument, {"rate": 8.0}), ({}, value))
+    ]
+    rows = job_rows(jobs)
+    assert [row.get("rate") for row in rows] == [0.7, None, 0.7, None]
+    assert [row.get("reported.rate") for row in rows] == [None, 9.0, 8.0, 1.0]
+    assert rows[3]["reported.reported.rate"] == 9.0, "no value is lost"
+
+
 def test_reported_values_that_are_called_like_columns_have_columns_of_their_own(pool: Pool, left: Job) -> None:
+    nothing = pool.jobs(search="no such job").to_frame()
+    assert (len(nothing), str(nothing["submitted"].dtype)) == (0, "datetime64[ns, UTC]")
     last = pool.jobs(search=left.id).to_frame().iloc[0]
     assert (last["gpus"], last["reported.gpus"]) == (1, 0.5)
     assert (last["attempts"], last["attempt"]) == (1, 7)

@@ -7,6 +7,7 @@ from typing import Any
 
 from springtide.scheduler.arguments import WHOLE, Argument
 from springtide.scheduler.client.descriptions import arguments_words, facts, resumes_from
+from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import (
     Job,
     JobEnvironment,
@@ -29,6 +30,7 @@ MOST_ROWS = 100
 NO_JOBS = "No jobs yet. Send one with pool.submit(…)."
 PROJECT_HEADS = ("project", "quota", "held", "borrowed", "waiting")
 NO_TRIALS = "No trials."
+ENDED = frozenset(state for state in JobState if state.final)
 MOST_PARAMETERS = 8
 """Maximum number of parameters with a column of their own."""
 
@@ -49,10 +51,15 @@ class Environment:
 
 def job_text(job: Job, now: float) -> str:
     """Return one job in one or two lines."""
-    about = [phrases.state(job), phrases.progress(job), phrases.held(job) or f"asks for {phrases.asked(job)}"]
+    asked = f"{_asks(job)} {phrases.asked(job)}"
+    about = [phrases.state(job), phrases.progress(job), phrases.held(job) or asked]
     first = f"Job {phrases.clean(job.name)} ({phrases.clean(job.id)}): {', '.join(part for part in about if part)}"
     why = " ".join(part for part in (phrases.why(job), phrases.starts(job, now)) if part)
     return "\n".join(filter(None, [first, phrases.rerun(job), phrases.test_run(job), why]))
+
+
+def _asks(job: Job) -> str:
+    return "asked for" if job.state in ENDED else "asks for"
 
 
 def job_html(job: Job, now: float) -> str:
@@ -67,7 +74,7 @@ def job_html(job: Job, now: float) -> str:
         ("state", phrases.state(job)),
         ("progress", phrases.progress(job)),
         ("resumes from", phrases.clean(resumes_from(job, now))),
-        ("asks for", phrases.asked(job)),
+        (_asks(job), phrases.asked(job)),
         ("holds", phrases.held(job)),
         ("use of GPUs", phrases.used(job)),
         ("why", phrases.why(job)),
@@ -202,7 +209,7 @@ def sweep_html(job: Job) -> str:
         ("population", population_words(job.trials)),
         ("trials", ", ".join(filter(None, [phrases.progress(job), _parts(job)]))),
         ("best", best_words(job.trials)),
-        ("each asks for", phrases.asked(job)),
+        (f"each {_asks(job)}", phrases.asked(job)),
         ("holds", phrases.held(job)),
         ("why", phrases.why(job)),
     ]

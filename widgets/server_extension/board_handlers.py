@@ -31,8 +31,13 @@ PAGE: Final = """<!doctype html>
 :root {{ color-scheme: light dark }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 40em; margin: 4em auto; padding: 0 1em }}
 h1 {{ font-size: 1.25em }}
+progress {{ width: 100% }}
 </style></head><body><main data-state="{state}"><h1>TensorBoard</h1>{words}</main></body></html>
 """
+PROGRESS: Final = (
+    '<progress aria-label="TensorBoard is being started"></progress>'
+    "<p>This page becomes TensorBoard as soon as it is ready. It ends half an hour after its last use.</p>"
+)
 AGAIN: Final = '<meta http-equiv="refresh" content="1">'
 
 
@@ -91,6 +96,7 @@ class BoardHandler(JupyterHandler):
 
     def _tell(self, state: str, *sentences: str, again: bool = False, link: str = "") -> None:
         words = "".join(f"<p>{xhtml_escape(each)}</p>" for each in sentences)
+        words += PROGRESS if again else ""
         words += f'<p><a href="">{link}</a></p>' if link else ""
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.set_header("Cache-Control", "no-store")

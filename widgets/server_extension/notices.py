@@ -40,11 +40,13 @@ class Claimed(msgspec.Struct, frozen=True):
     """The ids of the notices that a page is to show.
 
     In a burst ``counts`` are the events of all of it, over all pages, and ``burst`` is its number from 1 on.
+    ``replaced`` are the ids of the notices before that pages show one by one, which it counts as well.
     """
 
     ids: list[str]
     burst: int = 0
     counts: dict[str, int] = {}
+    replaced: list[str] = []
 
 
 class Claims:
@@ -53,7 +55,7 @@ class Claims:
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
         self._claimed: OrderedDict[str, None] = OrderedDict()
-        self._singles: list[float] = []
+        self._singles: list[tuple[float, Notice]] = []
         self._bursts = 0
         self._burst_at: float | None = None
         self._counts: Counter[str] = Counter()
@@ -64,25 +66,21 @@ class Claims:
             wanted = msgspec.json.decode(body, type=Notices).notices
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise GateError(Problem(status=422, code="invalid", message=f"No notices: {error}.")) from None
-        new = {each.id: each.event for each in wanted if each.id not in self._claimed}
+        new = {each.id: each for each in wanted if each.id not in self._claimed}
         self._claimed.update(dict.fromkeys(new))
         while len(self._claimed) > self._most:
             self._claimed.popitem(last=False)
-        if not new or not self._is_burst(len(new), now):
+        if not new:
+            return Claimed([])
+        singles = [(at, notice) for at, notice in self._singles if now - at < CALM_S]
+        goes_on = self._burst_at is not None and now - self._burst_at < CALM_S
+        if not goes_on and len(singles) + len(new) <= MOST_SINGLE:
+            self._singles = [*singles, *((now, notice) for notice in new.values())]
             return Claimed(list(new))
-        self._counts.update(new.values())
-        return Claimed(list(new), self._bursts, dict(self._counts))
-
-    def _is_burst(self, number: int, now: float) -> bool:
-        """Return whether so many notices belong to a burst, which they may begin."""
-        self._singles = [at for at in self._singles if now - at < CALM_S]
-        if self._burst_at is not None and now - self._burst_at >= CALM_S:
-            self._burst_at = None
-        if self._burst_at is None:
-            if len(self._singles) + number <= MOST_SINGLE:
-                self._singles += [now] * number
-                return False
+        replaced = [] if goes_on else [notice for _, notice in singles]
+        if not goes_on:
             self._bursts += 1
             self._counts.clear()
-        self._burst_at = now
-        return True
+        self._singles, self._burst_at = [], now
+        self._counts.update(notice.event for notice in (*replaced, *new.values()))
+        return Claimed(list(new), self._bursts, dict(self._counts), [notice.id for notice in replaced])

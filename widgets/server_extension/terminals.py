@@ -6,7 +6,8 @@ They are shown, restored after a reload, and ended like every other terminal of 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from springtide.scheduler.wire import Problem
 from springtide.widgets.server_extension.pool_gate import GateError
 
 COMMAND: Final = "springtide.hub_extension.command"
+NUMBER: Final = "--number"
 NO_TERMINALS: Final = Problem(
     status=409,
     code="no_terminals",
@@ -37,9 +39,17 @@ class TerminalOpened(msgspec.Struct, frozen=True):
     name: str
 
 
-def program(request: TerminalRequest) -> Sequence[str]:
-    """Return the command line of a terminal in a job."""
-    return (sys.executable, "-m", COMMAND, "exec", "--stay", "--rank", str(request.rank), request.job)
+def program(request: TerminalRequest, number: int = 1) -> Sequence[str]:
+    """Return the command line of the terminal with this number in a job."""
+    words = (sys.executable, "-m", COMMAND, "exec", "--stay", NUMBER, str(number))
+    return (*words, "--rank", str(request.rank), request.job)
+
+
+def free_number(job: str, commands: Iterable[Sequence[str]]) -> int:
+    """Return the lowest number that no terminal of the job has; ``commands`` are those of all terminals."""
+    own = [list(command) for command in commands if NUMBER in command and command[-1] == job]
+    taken = {command[command.index(NUMBER) + 1] for command in own}
+    return next(number for number in count(1) if str(number) not in taken)
 
 
 def open_terminal(body: bytes, settings: Mapping[str, Any]) -> TerminalOpened:
@@ -51,4 +61,6 @@ def open_terminal(body: bytes, settings: Mapping[str, Any]) -> TerminalOpened:
     manager = settings.get("terminal_manager")
     if manager is None:
         raise GateError(NO_TERMINALS)
-    return TerminalOpened(str(manager.create(shell_command=list(program(request)))["name"]))
+    commands = [getattr(each.ptyproc, "argv", ()) for each in manager.terminals.values()]
+    command = list(program(request, free_number(request.job, commands)))
+    return TerminalOpened(str(manager.create(shell_command=command)["name"]))

@@ -57,4 +57,5 @@ _ANY = JobRecord(JobSpec(id="", seq=0, user="", project="", submitted=0.0, name=
 
 def _unknown(cursor: str) -> Refusal:
     message = f"{given(cursor, 40)} is not a cursor of this list."
-    return Refusal(422, "invalid", message, field="cursor", hint="Use `next`.")
+    hint = "A cursor is the `next` of the page before, with the same filters and order. Without one a list begins."
+    return Refusal(422, "invalid", message, field="cursor", hint=hint)

@@ -345,12 +345,12 @@ def _saved(job: JobRecord, report: Reported) -> dict[str, Any]:
     One that the job reports counts more than one recognised among its files: the job resumes from it by itself.
     The one that a fork began with is older than its files, so that no search finds it.
     """
-    standing, rerun = job.standing, job.spec.rerun
+    standing = job.standing
     if report.saved_at is not None and (standing.deleted is None or report.saved_at > standing.deleted):
         return {"saved": report.saved_at, "saved_step": report.saved_step, "checkpoint": None}
     if standing.saved is not None and standing.checkpoint is None and not report.damaged:
         return {}
-    forked = None if rerun is None else rerun.fork
+    forked = job.spec.fork
     began_with = None if standing.checkpoint is None else standing.checkpoint.written
     if report.found is None and forked is not None and began_with == forked.written:
         return {}

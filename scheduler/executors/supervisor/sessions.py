@@ -279,8 +279,8 @@ def named_prompt(environment: dict[str, str], uid: int) -> dict[str, str]:
     try:
         pwd.getpwuid(uid)
     except KeyError:
-        if "PROMPT_COMMAND" not in environment and environment.get("USER"):
-            return {"PROMPT_COMMAND": r"PS1=${PS1//\\u/$USER}; unset PROMPT_COMMAND"}
+        if "PROMPT_COMMAND" not in environment:
+            return {"PROMPT_COMMAND": r"PS1=${PS1//\\u/${USER:-user}}; unset PROMPT_COMMAND"}
     return {}
 
 

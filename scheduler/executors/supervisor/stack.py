@@ -22,6 +22,12 @@ FILE = re.compile(r"/memfd:springtide-stack-(\d+) \(deleted\)")
 MOST_PROCESSES = 64
 MOST_FRAMES = 100
 """Number of frames of a thread that are shown, the innermost ones; Python itself writes no more."""
+FOLDED = 3
+"""Number of times from which repeated frames are folded."""
+PERIODS = (1, 2, 3, 4)
+"""Numbers of functions of a recursion whose frames are folded."""
+PYTHON_FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)')
+"""A frame as Python writes it."""
 MOST_BYTES = 64 * 1024
 """Maximum size of the stacks of a process that are shown, in characters."""
 READ_BYTES = 16 * MOST_BYTES
@@ -92,9 +98,19 @@ def stack(pid: int) -> str | None:
         return None
     if state in "ZX":
         return None
-    head = f"Process {pid}: {' '.join(words)[:500]} ({STATES.get(state, state)})"
+    shown = "R" if is_busy(pid) else state
+    head = f"Process {pid}: {' '.join(words)[:500]} ({STATES.get(shown, shown)})"
     text, hint = written(pid, state)
     return f"{head}\n{text or read_by_py_spy(pid, hint) or waits(pid)}"
+
+
+def is_busy(pid: int) -> bool:
+    """Return whether one of the threads of a process runs, whatever its first one does."""
+    with suppress(OSError, IndexError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            if _read(f"{pid}/task/{thread}", "stat").rpartition(")")[2].split()[0] == "R":
+                return True
+    return False
 
 
 def written(pid: int, state: str) -> tuple[str, str]:
@@ -147,23 +163,60 @@ def answer(pid: int, number: int, file: int) -> str:
         time.sleep(LOOK_EVERY)
     text = os.pread(file, READ_BYTES, 0).decode(errors="replace").rstrip()
     os.ftruncate(file, 0)
-    return shortened(DEEPER.sub(DEEP, text))
+    return shortened(folded(DEEPER.sub(DEEP, text)))
 
 
-def innermost(text: str) -> str:
-    """Return stacks with the innermost frames of each thread, and the number of those left out."""
-    lines, depth = [], 0
+def folded(text: str, most: int | None = None) -> str:
+    """Return stacks with the repeated frames of recursions as one line, and at most ``most`` lines of each thread.
+
+    Those are the innermost ones; the number of frames left out comes after them.
+    """
+    lines: list[str] = []
+    frames: list[str] = []
     for line in [*text.splitlines(), ""]:
         if line.startswith(" "):
-            depth += 1
-            if depth <= MOST_FRAMES:
-                lines.append(line)
+            frames.append(line)
             continue
-        if depth > MOST_FRAMES:
-            lines.append(f"  … and the {depth - MOST_FRAMES} frames that called these.")
-        depth = 0
+        shown = fold(frames)
+        lines += [each for each, _ in shown[:most]]
+        if rest := sum(number for _, number in shown[len(shown) if most is None else most :]):
+            lines.append(f"  … and the {rest} frames that called these.")
+        frames = []
         lines.append(line)
     return "\n".join(lines[:-1])
+
+
+def fold(frames: list[str]) -> list[tuple[str, int]]:
+    """Return lines with the number of frames that each stands for: a recursion is shown once."""
+    lines: list[tuple[str, int]] = []
+    place = 0
+    while place < len(frames):
+        period, number = next(
+            ((each, number) for each in PERIODS if (number := _repeated(frames, place, each)) >= FOLDED),
+            (1, 1),
+        )
+        once = frames[place : place + period]
+        lines += [(line, 1) for line in once]
+        if number > 1:
+            more = period * (number - 1)
+            of = frame_words(once[0]) if period == 1 else f"these {period} frames in turn"
+            lines.append((f"  … {more} more of {of}", more))
+        place += period * number
+    return lines
+
+
+def _repeated(frames: list[str], place: int, period: int) -> int:
+    """Return how many times as many frames as ``period`` come one after the other from a place on."""
+    number, once = 1, frames[place : place + period]
+    while frames[place + number * period : place + (number + 1) * period] == once:
+        number += 1
+    return number
+
+
+def frame_words(line: str) -> str:
+    """Return a frame as ``f (train.py:3)``, whether Python or py-spy has written it."""
+    found = PYTHON_FRAME.fullmatch(line.strip())
+    return f"{found['name']} ({os.path.basename(found['file'])}:{found['line']})" if found else line.strip()  # noqa: PTH119
 
 
 def shortened(text: str) -> str:
@@ -200,7 +253,7 @@ def read_by_py_spy(pid: int, hint: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{waits(pid)}\npy-spy does not work here: {error}\n{hint}."
-    said = shortened(innermost(done.stdout[:READ_BYTES].decode(errors="replace")))
+    said = shortened(folded(done.stdout[:READ_BYTES].decode(errors="replace"), MOST_FRAMES))
     if done.returncode == 0:
         return said.partition("\nPython ")[2].partition("\n")[2].strip() or said.strip()
     last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it ended without a word"])[-1]

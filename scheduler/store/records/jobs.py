@@ -184,6 +184,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs whose programs led to it, the first one first; empty if a person submitted it."""
 
     @property
+    def fork(self) -> ForkRef | None:
+        """The checkpoint of another job that it began from; None if it began from the start."""
+        return None if self.rerun is None else self.rerun.fork
+
+    @property
     def shown_source(self) -> str:
         """The source as people see it: that of a command without the values of secrets."""
         return without_secrets_in_text(self.source) if self.kind == "command" else self.source
@@ -422,8 +427,7 @@ class JobRecord(msgspec.Struct, frozen=True):
     def run(self) -> Run:
         """The job as a row of the table of runs."""
         spec, standing = self.spec, self.standing
-        first = spec.rerun
-        fork = None if first is None else first.fork
+        first, fork = spec.rerun, spec.fork
         member = None if spec.trial is None else spec.trial.member
         present = None if standing.sweep is None else standing.sweep.generation
         generation = None if present is None else present.number

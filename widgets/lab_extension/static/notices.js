@@ -23,6 +23,7 @@ export class Notices {
     this.waiting = [];
     this.timer = null;
     this.burst = null;
+    this.singles = new Map();
     this.bursts = server.channel("springtide-bursts");
     this.bursts.addEventListener("message", ({ data }) => this.#leave(data));
     document.addEventListener("visibilitychange", () => this.#soon());
@@ -49,7 +50,7 @@ export class Notices {
     else for (const notice of notices) if (claimed.ids.includes(notice.id)) this.#putOne(notice);
   }
 
-  #putOne({ job, event, title, text }) {
+  #putOne({ id, job, event, title, text }) {
     const actions = job
       ? [
           { label: "Open", caption: "Open the job", callback: () => this.open.job(job) },
@@ -57,11 +58,19 @@ export class Notices {
         ]
       : [];
     const autoClose = event === "failed" ? FAILURE_SHOWN_MS : SHOWN_MS;
-    this.Notification.emit(clean(`${title} ${text}`.trim()), TYPES[event] ?? "info", { actions, autoClose });
+    const shown = this.Notification.emit(clean(`${title} ${text}`.trim()), TYPES[event] ?? "info", {
+      actions,
+      autoClose,
+    });
+    this.singles.set(id, shown);
+    if (this.singles.size > MOST_WAITING) this.singles.delete(this.singles.keys().next().value);
   }
 
-  /** Counts the events of a burst in one notice, which changes while further ones follow and leaves the other pages. */
-  #putBurst({ burst, counts }) {
+  /**
+   * Counts the events of a burst in one notice, which changes while further ones follow and leaves the other pages.
+   * @param replaced the ids of notices before, which are in the counts and leave all pages
+   */
+  #putBurst({ burst, counts, replaced = [] }) {
     const message = burstWords(counts);
     const type = counts.failed ? "error" : "info";
     const options = {
@@ -71,14 +80,23 @@ export class Notices {
     const isSame = burst !== UNSHARED && this.burst?.number === burst;
     const isShown = isSame && this.Notification.update({ id: this.burst.id, message, type, ...options });
     if (!isShown) this.burst = { number: burst, id: this.Notification.emit(message, type, options) };
-    if (burst !== UNSHARED) this.bursts.postMessage({ number: burst });
+    if (burst !== UNSHARED) this.bursts.postMessage({ number: burst, replaced });
+    this.#replace(replaced);
   }
 
-  /** Takes the notice of a burst off this page: another one shows it with more events. */
-  #leave({ number }) {
+  /** Takes off this page what the notice of a burst counts on another one: earlier notices, and its own with fewer events. */
+  #leave({ number, replaced }) {
+    this.#replace(replaced);
     if (this.burst?.number !== number) return;
     this.Notification.dismiss(this.burst.id);
     this.burst = null;
+  }
+
+  #replace(ids) {
+    for (const id of ids) {
+      if (this.singles.has(id)) this.Notification.dismiss(this.singles.get(id));
+      this.singles.delete(id);
+    }
   }
 }
 

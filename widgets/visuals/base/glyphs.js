@@ -120,10 +120,10 @@ export function boardLink(href, testid) {
       href,
       target: "_blank",
       rel: "noopener",
-      title: "Opens in your notebook server",
+      title: "Opens in a new tab, which shows how far it is while your notebook server starts it",
       "data-testid": testid,
     },
-    "TensorBoard",
+    "Open TensorBoard",
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { isFinal, timeOf, when } from "./glyphs.js";
-import { ago, amount, clean, clock, count, duration, exact, size } from "./words.js";
+import { ago, amount, clean, clock, count, duration, exact, roughly, size } from "./words.js";
 
 const SOON_S = 10;
 const FAST_S = 5;
@@ -134,7 +134,7 @@ function sinceWords(job, now) {
 
 function leftWords(job, now) {
   const left = timeLeft(job, now);
-  return left === null ? null : `About ${duration(left)} to go.`;
+  return left === null ? null : `About ${roughly(left)} to go.`;
 }
 
 function paused(job, now) {
@@ -207,7 +207,7 @@ export function checkpointWords({ checkpoint, saved }, now) {
   if (!checkpoint) return null;
   const { path, by, size: bytes, passed } = checkpoint;
   const begins = passed ? "Resumes from" : "Newest checkpoint:";
-  return `${begins} ${clean(path)} (${clean(by)}, ${size(bytes)}, written ${ago(saved, now)}).`;
+  return `${begins} ${clean(path)} (${clean(by)}, ${size(bytes)}, saved ${ago(saved, now)}).`;
 }
 
 /** The names of jobs that stand side by side: with their ids where names are equal. */
@@ -228,7 +228,7 @@ export function startWords({ starts, attempt, trials, saved_step: saved }, now) 
   const who = trials?.running ? "The next trial" : "";
   const expected =
     late > LATE_S
-      ? `${who || "It"} was expected to ${verb} ${duration(late)} ago.`
+      ? `${who || "It"} was expected to ${verb} ${roughly(late)} ago.`
       : `${who ? `${who} likely` : "Likely"} ${verb}s${at} ${moment(starts, now)}.`;
   const times = [
     ["earliest", starts.earliest],
@@ -242,15 +242,15 @@ export function startWords({ starts, attempt, trials, saved_step: saved }, now) 
 
 function moment({ earliest, likely, latest }, now) {
   const soon = likely - now < SOON_S;
-  const words = soon ? "any moment" : `in about ${duration(likely - now)}`;
+  const words = soon ? "any moment" : `in about ${roughly(likely - now)}`;
   const first = earliest - now;
   if (Number.isFinite(latest)) return words + range(first, latest - now);
   if (soon || !Number.isFinite(earliest)) return words;
-  return `${words} (${first < SOON_S ? "now" : `in ${duration(first)}`} at the earliest)`;
+  return `${words} (${first < SOON_S ? "now" : `in ${roughly(first)}`} at the earliest)`;
 }
 
 function range(first, last) {
-  const [early, late] = [duration(first), duration(last)];
+  const [early, late] = [roughly(first), roughly(last)];
   if (last < SOON_S || early === late) return "";
   if (first < SOON_S) return ` (within ${late})`;
   const unit = (words) => words.slice(words.indexOf(" "));

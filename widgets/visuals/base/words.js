@@ -23,6 +23,8 @@ const PRECISE_FORMAT = new Intl.DateTimeFormat([], {
 });
 const DATES_KEPT = 2000;
 const dates = new Map();
+/** The time below which a duration is given to the second. */
+const TO_THE_SECOND_S = 600;
 const UNITS = [
   ["d", 86400],
   ["h", 3600],
@@ -102,8 +104,19 @@ export function binarySize(bytes) {
   return `${Number((bytes / length).toPrecision(3))} ${unit}`;
 }
 
-/** `40 s`, `12 min`, `2 h 5 min`, `3 d 4 h`. */
+/** The length of a time that is over or fixed: `40 s`, `1 min 44 s`, `12 min`, `2 h 5 min`. */
 export function duration(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  return whole < TO_THE_SECOND_S ? exactDuration(whole) : roughly(whole);
+}
+
+/** The length of a time from `started` to `ended`, else to `now`: one that passes is not given to the second. */
+export function lasted(started, ended, now) {
+  return ended ? duration(ended - started) : roughly(now - started);
+}
+
+/** A time that passes at this moment, or is estimated: `40 s`, `12 min`, `2 h 5 min`, `3 d 4 h`. */
+export function roughly(seconds) {
   const whole = Math.max(0, Math.round(seconds));
   const first = UNITS.findIndex(([, size]) => whole >= size);
   if (first < 0) return "0 s";
@@ -129,7 +142,7 @@ export function exactDuration(seconds) {
 export function ago(at, now) {
   const passed = now - at;
   if (Math.abs(passed) < 5) return "just now";
-  return passed > 0 ? `${duration(passed)} ago` : `in ${duration(-passed)}`;
+  return passed > 0 ? `${roughly(passed)} ago` : `in ${roughly(-passed)}`;
 }
 
 /** How long the words of `ago` stay true enough while nothing happens, in seconds. */

@@ -4,7 +4,7 @@ import { h, patch } from "../base/dom.js";
 import { colourOf, isFinal, stage, stateWord } from "../base/glyphs.js";
 import { sentencesOf } from "../base/job_words.js";
 import { tips } from "../base/tip.js";
-import { aloud, clock, count, duration, exact } from "../base/words.js";
+import { aloud, clock, count, duration, exact, lasted } from "../base/words.js";
 
 /** Minimum length of the bar, in seconds, which avoids a division by zero. */
 const SHORTEST_S = 0.001;
@@ -39,7 +39,7 @@ export function renderJobLife(element, data) {
       "div",
       { key: "axis", class: "st-life-axis st-muted" },
       h("time", { key: "start", title: exact(start) }, `submitted ${clock(start, now)}`),
-      h("span", { key: "span" }, duration(end - start)),
+      h("span", { key: "span" }, lasted(start, isFinal(job.state) ? end : null, end)),
       h("time", { key: "end", title: exact(end) }, isFinal(job.state) ? `${job.state} ${clock(end, now)}` : "now"),
     ),
   );
@@ -111,7 +111,9 @@ function drawAttempt(attempt, end, span, now) {
 
 function attemptLines(attempt, from, to, borrowed, now) {
   const lines = [`Attempt ${attempt.number}: ${stateWord(attempt.state).toLowerCase()}`];
-  lines.push(`${clock(from, now)} to ${attempt.ended ? clock(to, now) : "now"}, ${duration(to - from)}`);
+  lines.push(
+    `${clock(from, now)} to ${attempt.ended ? clock(to, now) : "now"}, ${lasted(from, attempt.ended ? to : null, to)}`,
+  );
   if (attempt.gpus.length) lines.push(count(attempt.gpus.length, "GPU") + (borrowed ? `, ${borrowed} borrowed` : ""));
   return [...lines, ...sentencesOf(attempt.why), ...sentencesOf(attempt.ended_why)];
 }

@@ -2,6 +2,11 @@
 
 const ARGUMENT = "arguments.";
 
+const GONE = "fork_gone";
+
+/** What the editor keeps of a refusal; `isGone`: the checkpoint from which a fork would run again is not there any more. */
+const refusal = ({ message, code }) => ({ notice: message, isGone: code === GONE });
+
 let editorsMade = 0;
 
 export class RerunEditor {
@@ -32,25 +37,29 @@ export class RerunEditor {
     this.added = [];
     this.review = { problems: {} };
     this.notice = null;
+    this.isGone = false;
+    this.fromStart = false;
     this.key = null;
   }
 
   /**
    * Opens the form, filled in as the job was submitted.
-   * @param checkpoint that the new job continues from: its `name`, and the `words` for it; without it the job runs again
+   * @param checkpoint that the new job continues from: its `name`, and the `words` for it; without it the job runs again,
+   *   a fork from its own checkpoint unless `fromStart`
    */
-  async open(checkpoint = null) {
+  async open(checkpoint = null, fromStart = false) {
     this.#forget();
-    this.checkpoint = checkpoint;
+    Object.assign(this, { checkpoint, fromStart });
     this.isOpen = true;
     const turn = (this.opened += 1);
     this.changed();
     try {
-      const query = checkpoint ? `?${new URLSearchParams({ checkpoint: checkpoint.name })}` : "";
-      const form = await this.call("GET", `${this.path}/rerun${query}`);
+      const given = { ...(checkpoint && { checkpoint: checkpoint.name }), ...(fromStart && { from_start: "true" }) };
+      const query = new URLSearchParams(given).toString();
+      const form = await this.call("GET", `${this.path}/rerun${query && `?${query}`}`);
       if (turn === this.opened) this.#fill(form);
     } catch (error) {
-      if (turn === this.opened) Object.assign(this, { isOpen: false, notice: error.message });
+      if (turn === this.opened) Object.assign(this, { isOpen: false, ...refusal(error) });
     }
     this.changed();
   }
@@ -131,21 +140,21 @@ export class RerunEditor {
   async send() {
     if (this.sending) return;
     this.sending = true;
-    this.notice = null;
+    Object.assign(this, { notice: null, isGone: false });
     this.key ??= `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
     this.changed();
     try {
       const changes = { typed: this.differences, arguments: this.changedArguments, key: this.key };
       const job = await (this.checkpoint
         ? this.call("POST", `${this.path}/fork`, { ...changes, checkpoint: this.checkpoint.name })
-        : this.call("POST", `${this.path}/rerun`, changes));
+        : this.call("POST", `${this.path}/rerun`, { ...changes, from_start: this.fromStart }));
       this.#forget();
       this.isOpen = false;
       this.sent(job);
     } catch (error) {
       if (this.isOpen && this.form?.fields.some(({ name }) => name === error.field))
         this.review.problems[error.field] = error.message;
-      else this.notice = error.message;
+      else Object.assign(this, refusal(error));
     }
     this.sending = false;
     this.changed();

@@ -194,7 +194,8 @@ class RunList {
     if (this.refused === null) return null;
     const earlier = clean(this.listedSearch);
     const rows = earlier ? `The rows below are still those of “${earlier}”.` : "The rows below are not filtered by it.";
-    return [clean(this.refused), jobs.length > 0 && ` ${rows}`];
+    const why = clean(this.refused);
+    return [why, !/[.!?…]$/.test(why) && ".", jobs.length > 0 && ` ${rows}`];
   }
 
   #download() {

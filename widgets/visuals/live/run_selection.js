@@ -15,7 +15,7 @@ const DONE = {
   pin: "Pinned",
   unpin: "Unpinned",
   tag: "Tagged",
-  rerun: "Sent again",
+  rerun: "Submitted again",
   delete: "Deleted",
   hold: "Put on hold",
   release: "Released",

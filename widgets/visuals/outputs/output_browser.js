@@ -175,11 +175,9 @@ export class OutputBrowser {
     return h(
       "p",
       { key: `${tool} ${folder}`, class: "st-muted", "data-testid": "output-opener" },
-      `${clean(tool)}, in ${clean(folder)}: `,
-      isHere && [
-        h("a", { key: "open", href: this.board, target: "_blank", rel: "noopener" }, "open it in your notebook server"),
-        ", or ",
-      ],
+      isHere
+        ? `“Open TensorBoard” shows the files in ${clean(folder)}. Elsewhere `
+        : `${clean(tool)}, in ${clean(folder)}: `,
       "download the outputs, then ",
       h("code", {}, clean(command)),
     );

@@ -5,6 +5,7 @@ import { boardLink, isFinal, projectMark, stateMark, tagWord } from "../base/gly
 import { optionsOf } from "../base/job_words.js";
 import { clean, count, size } from "../base/words.js";
 import { interventionForm } from "./intervention_form.js";
+import { fromStartButton } from "./rerun_form.js";
 
 /** The head of a card: name, state, and the descriptions `about` below them. */
 export function cardHeader({ job, href, target, colour }, about) {
@@ -89,6 +90,7 @@ export function cardActions(data, actions, state, again, words) {
         { key: "editor", class: "st-notice", role: "status", "data-testid": "rerun-notice" },
         clean(editor.notice),
       ),
+    editor?.isGone && fromStartButton(editor),
     notice &&
       h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice)),
     blocked &&

@@ -44,15 +44,25 @@ function runLine(which, { text }, link, words) {
 }
 
 /** The words of the form: what it does, what stays, and its button before and after a click. */
-function wordsOf({ checkpoint }) {
-  if (!checkpoint) return { about: "Edit and run again", kept: KEPT, send: "Run again", sending: "Submitting…" };
-  const from = `from ${clean(checkpoint.words)}`;
-  return {
-    about: `Fork ${from}`,
-    kept: `A new job continues ${from}. ${KEPT}`,
-    send: `Fork ${from}`,
-    sending: "Copying the checkpoint…",
-  };
+function wordsOf({ checkpoint, form }) {
+  const copying = "Copying the checkpoint…";
+  if (checkpoint) {
+    const from = `from ${clean(checkpoint.words)}`;
+    return {
+      about: `Fork ${from}`,
+      kept: `A new job continues ${from}. ${KEPT}`,
+      send: `Fork ${from}`,
+      sending: copying,
+    };
+  }
+  const again = { about: "Edit and run again", kept: KEPT, send: "Run again", sending: "Submitting…" };
+  if (!form.continues) return again;
+  return { ...again, kept: `A new job continues from ${clean(form.continues)} once more. ${KEPT}`, sending: copying };
+}
+
+/** The button that opens the form to run a fork from the start. */
+export function fromStartButton(editor) {
+  return button("rerun-from-start", "Run from the start…", () => editor.open(null, true));
 }
 
 function changedWords(own, options) {
@@ -128,7 +138,8 @@ export function rerunForm(editor) {
       "data-testid": "rerun-form",
       on: { submit, keydown },
     },
-    h("p", { key: "kept", class: "st-muted" }, words.kept),
+    h("p", { key: "kept", class: "st-muted", "data-testid": "rerun-kept" }, words.kept),
+    editor.form.continues && fromStartButton(editor),
     (own.length > 0 || editor.form.takes_options) &&
       h(
         "fieldset",

@@ -2,7 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { button, when } from "../base/glyphs.js";
-import { amount, clean, duration } from "../base/words.js";
+import { amount, clean, lasted } from "../base/words.js";
 import { argumentWords } from "./argument_list.js";
 
 const NONE = "–";
@@ -17,7 +17,7 @@ const MORE = [
   {
     name: "duration",
     order: "-duration",
-    draw: ({ job, now }) => (job.started ? duration((job.ended ?? now) - job.started) : NONE),
+    draw: ({ job, now }) => (job.started ? lasted(job.started, job.ended, now) : NONE),
   },
   { name: "note", order: "note", draw: ({ job }) => drawNote(job) },
   { name: "forked from", order: "forked_from", has: ({ rerun }) => rerun?.fork, draw: drawFork },

@@ -45,7 +45,7 @@ const GROUPED = {
   tag: "by tag",
 };
 /** Whether a search is a condition on arguments, metrics and columns, rather than words. */
-const IS_CONDITION = /[<>=~≤≥≠]|^\s*not\s/i;
+const IS_CONDITION = /[<>=~≤≥≠]|^\s*not\s|\sin\s*[([]/i;
 /** The time zone in which people of this browser write dates. */
 const ZONE = new Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
 const SETTLED_MS = 200;

@@ -4,7 +4,7 @@ import { h } from "../base/dom.js";
 import { button, isFinal, projectMark, stateMark, stateWord, tagWord } from "../base/glyphs.js";
 import { sentencesOf, stepWords, waits } from "../base/job_words.js";
 import { shortTrialsWords } from "../base/sweep_words.js";
-import { ago, amount, clean, count, duration, exact } from "../base/words.js";
+import { ago, amount, clean, count, exact, roughly } from "../base/words.js";
 import { keyOf } from "./run_columns.js";
 
 const NONE = "–";
@@ -300,7 +300,7 @@ function progressWords(job) {
 function timeWords(job, now) {
   const live = job.attempts.at(-1);
   const since = sinceOf(job);
-  const span = duration(now - since);
+  const span = roughly(now - since);
   if (isFinal(job.state))
     return h(
       "time",

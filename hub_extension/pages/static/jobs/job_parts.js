@@ -6,7 +6,7 @@ import { h } from "../visuals/base/dom.js";
 import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
 import { askWords, checkpointWords, priorityWords, sentencesOf } from "../visuals/base/job_words.js";
 import { trialWords } from "../visuals/base/sweep_words.js";
-import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
+import { amount, clean, cleanLines, count, duration, lasted } from "../visuals/base/words.js";
 
 const ELSEWHERE = new Set([
   "gpus",
@@ -49,7 +49,7 @@ function drawAttemptRow(attempt, now) {
     attempt.number,
     stateMark(attempt.state),
     when(from, now),
-    duration((attempt.ended ?? now) - from),
+    lasted(from, attempt.ended, now),
     gpuWords(attempt),
     [...sentencesOf(attempt.why), resumed].filter(Boolean).join(" "),
     [...sentencesOf(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" "),

@@ -6,7 +6,7 @@ import { h } from "../visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "../visuals/base/glyphs.js";
 import { askWords, isReserved, sentencesOf, startWords } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
-import { clean, count, duration } from "../visuals/base/words.js";
+import { clean, count, roughly } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 
 const HEADS = ["place", "state", "job", "user", "asks for", "waits", "reason", "expected"];
@@ -94,7 +94,7 @@ function drawJob(job, now) {
     h("a", { href: jobPath(job.id), title: clean(job.name) }, clean(job.name) || job.id),
     clean(job.user),
     job.trials ? `${askWords(job)} for each of its trials (${shortTrialsWords(job.trials)})` : askWords(job),
-    job.trials?.running ? "–" : duration(now - since),
+    job.trials?.running ? "–" : roughly(now - since),
     h("span", { key: "reason", title: whole }, clean(job.reason?.headline) || whole),
     startWords(job, now) ?? "–",
   ];

@@ -1,7 +1,7 @@
 /** Use of a workspace's GPUs in words: in use, unused since when, and when it is stopped; and a button to keep it. */
 
 import { h } from "../visuals/base/dom.js";
-import { clean, count, duration } from "../visuals/base/words.js";
+import { clean, count, roughly } from "../visuals/base/words.js";
 
 const WORTH_SAYING_S = 600;
 
@@ -23,13 +23,13 @@ export function useWords(idle, now) {
   const unused = now - idle.unused_since;
   if (unused < WORTH_SAYING_S && !idle.told)
     return h("span", { key: "use", "data-testid": "workspace-use" }, "used lately");
-  const since = `unused for ${duration(unused)}`;
+  const since = `unused for ${roughly(unused)}`;
   if (idle.stops === null) return h("span", { key: "use", "data-testid": "workspace-use" }, since);
   const left = idle.stops - now;
   return h(
     "strong",
     { key: "use", "data-testid": "workspace-use" },
-    left > 0 ? `${since}; stops in ${duration(left)}` : `${since}; stops now`,
+    left > 0 ? `${since}; stops in ${roughly(left)}` : `${since}; stops now`,
   );
 }
 
@@ -40,7 +40,7 @@ export function drawStopped(stopped, now) {
     return h(
       "p",
       { key: `stopped ${server}`, class: "alert alert-info", role: "status", "data-testid": "workspace-stopped" },
-      `Your workspace${name} was stopped ${duration(Math.max(1, now - at))} ago because its ${count(gpus, "GPU")} had not been used for ${duration(unused)}. Saved files are still there.`,
+      `Your workspace${name} was stopped ${roughly(Math.max(1, now - at))} ago because its ${count(gpus, "GPU")} had not been used for ${roughly(unused)}. Saved files are still there.`,
     );
   });
 }
