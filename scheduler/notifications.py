@@ -33,6 +33,8 @@ class NotificationEvent(StrEnum):
     """Something in the pool needs an administrator; only `NotificationSettings.fault_recipients` are notified."""
     BUDGET = "budget"
     """A project that the person leads, or any of the pool for its admins, has spent most or all of its budget."""
+    REPORT = "report"
+    """The report of a month: of the pool for its admins, of their projects for leads."""
 
 
 SOON: Final = 60.0
@@ -105,7 +107,7 @@ class NotificationChoice:
 class Notification:
     """One notification. ``title`` and ``text`` are whole sentences; ``id`` is unique.
 
-    ``job`` is the id of its job, empty if it concerns none.
+    ``job`` is the id of its job, empty if it concerns none; ``month`` is that of its report, such as 2026-10.
     """
 
     id: str
@@ -115,6 +117,7 @@ class Notification:
     title: str
     text: str
     channels: tuple[Channel, ...]
+    month: str = ""
 
 
 OF_ADMINISTRATORS: Final = frozenset({NotificationEvent.FAULT, NotificationEvent.NEEDS})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import tzinfo
 
 from springtide.scheduler import wire
@@ -93,9 +93,16 @@ class Budgets:
         """
         now, month = self._clock(), self.month
         parents = {name: record.project.parent for name, record in self._state.projects.items()}
-        wanted = {*self._state.budgets, *more}
-        found = dict.fromkeys(wanted, Spent())
-        for project, spent in (await self._threads.read(ledger.spent, month.start, now)).items():
-            for above in wanted.intersection(lineage(project, parents)):
-                found[above] = found[above].plus(spent)
-        return month, found
+        spent = await self._threads.read(ledger.spent, month.start, month.end, now)
+        return month, with_those_inside(spent, {*self._state.budgets, *more}, parents)
+
+
+def with_those_inside(
+    spent: Mapping[str, Spent], wanted: Collection[str], parents: Mapping[str, str | None]
+) -> dict[str, Spent]:
+    """Return what the ``wanted`` projects have spent with those inside them; ``parents`` are those of projects."""
+    found = dict.fromkeys(wanted, Spent())
+    for project, own in spent.items():
+        for above in found.keys() & lineage(project, parents):
+            found[above] = found[above].plus(own)
+    return found

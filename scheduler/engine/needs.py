@@ -16,9 +16,10 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.usage import GpuUsage
 from springtide.scheduler.engine.views import needs_view
-from springtide.scheduler.engine.views.needs_view import DAY, Backup, Facts
+from springtide.scheduler.engine.views.needs_view import Backup, Facts
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.settings import DAY
 from springtide.scheduler.store import StoreError, deliveries
 from springtide.scheduler.store.tables import IdleWhileWaiting, NeedRecord
 from springtide.scheduler.wire import Need

@@ -374,6 +374,15 @@ class NeedRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class MonthlyReport:
+    """The report of a ``month``, such as 2026-10: announced at ``at``, or passed over then as ``empty``."""
+
+    month: str
+    at: float
+    empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class IdleWhileWaiting:
     """The GPU-seconds of a type, on a ``day`` that begins then, that were idle while jobs waited for as many."""
 
@@ -565,6 +574,13 @@ class Tables:
         Column("told_by", String(255), nullable=False),
         Column("left_until", Double, nullable=True),
         Column("left_by", String(255), nullable=False),
+    )
+    monthly_reports = Table[str, MonthlyReport](
+        "monthly_reports",
+        MonthlyReport,
+        Column("month", String(16), primary_key=True),
+        Column("at", Double, nullable=False),
+        Column("empty", Boolean, nullable=False),
     )
     idle_while_waiting = Table[tuple[int, str], IdleWhileWaiting](
         "idle_while_waiting",

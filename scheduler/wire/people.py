@@ -23,9 +23,10 @@ EventName = Literal[
     "workspace",
     "needs",
     "budget",
+    "report",
     "edited",
 ]
-EventNames = Annotated[list[EventName], Meta(max_length=11)]
+EventNames = Annotated[list[EventName], Meta(max_length=12)]
 MAX_CHANNELS = 20
 """Maximum number of channels in one change."""
 

@@ -394,6 +394,13 @@ def test_a_report_is_a_table_or_csv_or_json(run: Run, directory: Path) -> None:
     found = run("report", "--by", "type", "--json").json
     assert found["total"]["jobs"] >= 1
     assert run("report", "--by", "type", "--format", "json").json["by"] == ["type"]
+    refused = run("report", "--mail", "--json")
+    assert (refused.code, "Leave one out." in refused.err) == (2, True), refused
+    refused = run("report", "--mail")
+    assert (refused.code, refused.err) == (
+        1,
+        "Error: The pool has no mail server. An administrator of the pool can set one up.\n",
+    )
     empty = run("report", "--from", "2001-01-01", "--to", "2001-01-31")
     assert empty.out == "No GPU-hours that you may see from 2001-01-01 to 2001-01-31.\n"
     wrong = run("report", "--from", "yesterday")

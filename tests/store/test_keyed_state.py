@@ -36,6 +36,7 @@ from springtide.scheduler.store.tables import (
     IdleRuleRecord,
     IdleWhileWaiting,
     JobRanges,
+    MonthlyReport,
     NeedRecord,
     PersonRecord,
     ProjectRecord,
@@ -116,6 +117,7 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
         NeedRecord("drain.GPU-0.5", "drain", 1.5, "The GPU 0 of “train” is drained."),
         NeedRecord("job.a.1", "job", 2.5, "täst 🌊", "susan", "a", 3.0, 4.0, "admin", 5.0, "admin"),
     ),
+    Tables.monthly_reports: (MonthlyReport("2026-10", 1.5), MonthlyReport("2026-11", 2.5, empty=True)),
     Tables.idle_while_waiting: (IdleWhileWaiting(86_400, "t4", 1.5), IdleWhileWaiting(172_800, "", 0.0)),
     Tables.recent_use: (RecentUse("vision", "t4", True, 1.5, 2, 3.0), RecentUse("vision")),
 }
