@@ -178,10 +178,14 @@ def _drained_first(p: Params) -> Parts:
     if (drains := first_drains(p)) is not None:
         what = shortened(drains.what, LONGEST_NAME + len("the node "))
         yield f"Waiting: {what} {plural(drains.number, 'is', 'are')} drained until {drains.end}."
+    elif undrain := names(p, "undrain"):
+        more = f" and {len(undrain) - 1} more" if len(undrain) > 1 else ""
+        what = shortened(f"{undrain[0]}{more}", LONGEST_NAME + len("the node "))
+        yield f"Waiting: {what} {plural(len(undrain), 'is', 'are')} drained."
 
 
 def _too_large(p: Params) -> Parts:
-    if names(p, "drained"):
+    if names(p, "drained") or names(p, "undrain"):
         yield from _drained_first(p)
         return
     need, largest = gpus(number(p, "gpus")), number(p, "largest")
@@ -200,7 +204,7 @@ def _no_rdma(p: Params) -> Parts:
 
 
 def _gang_too_large(p: Params) -> Parts:
-    if names(p, "drained"):
+    if names(p, "drained") or names(p, "undrain"):
         yield from _drained_first(p)
         return
     yield f"{CANNOT}: needs {_request(p)}, there is room for {amount(number(p, 'most'))}."

@@ -39,6 +39,7 @@ FROZEN: dict[str, Any] = {
 }
 ENDS = ("2026-11-27 17:00 UTC", "2026-11-28 09:00 UTC")
 NAME = "the node with-a-name-of-many-characters-1"
+UNDRAINS: list[dict[str, Any]] = [{"undrain": ("the node n1",)}, {"undrain": ("the node n1", "the node n2")}]
 DRAINS: list[dict[str, Any]] = [
     {"drained": names, "drained_until": ends}
     for names, ends in (
@@ -179,7 +180,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "too-large": [
         {"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES, "rdma": (0, 1)},
-        *[{"gpus": 8, "workers": (1, 2), "largest": (0, 2), **drains} for drains in DRAINS],
+        *[{"gpus": 8, "workers": (1, 2), "largest": (0, 2), **drains} for drains in (*DRAINS, *UNDRAINS)],
     ],
     "per-gpu-too-large": [
         {
@@ -196,7 +197,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "no-rdma": [{"workers": (1, 9), "gpus": (1, 8), "gpu_types": TYPES}],
     "gang-too-large": [
         {"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES},
-        *[{"workers": 2, "gpus": 8, "most": (0, 1), **drains} for drains in DRAINS],
+        *[{"workers": 2, "gpus": 8, "most": (0, 1), **drains} for drains in (*DRAINS, *UNDRAINS)],
     ],
     "no-level": [{"level": NAMES, "gpu_types": TYPES, "rdma": (0, 1)}],
     "domain-too-small": [{"workers": (1, 9), "gpus": (1, 8), "level": NAMES, "most": COUNTS, "gpu_types": TYPES}],

@@ -327,7 +327,7 @@ def _with_alternatives(why: wire.Reason | None, found: Diagnosed | None) -> wire
     return _with_sentences(why, said)
 
 
-def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Reason | None, wire.Starts | None]:
+def agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Reason | None, wire.Starts | None]:
     """Return why a job waits and when it starts, without sentences that contradict each other."""
     if why is None or starts is None:
         return why, starts
@@ -438,7 +438,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
     attempts = _attempts(record, context, 0 if full else -LISTED_ATTEMPTS)
     in_line = waits is not None and _in_line(waits)
     found = context.starts_if(waits.id) if waits is not None and in_line else None
-    why, starts = _agreed(
+    why, starts = agreed(
         _with_alternatives(job_reason(record, context), found),
         context.expected_starts(waits.id) if waits is not None and in_line else None,
     )
