@@ -502,6 +502,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "engine-frozen": _by("Project frozen"),
     "engine-frozen-runs": _by("Project frozen for later runs"),
     "engine-paused-for-freeze": _by("Paused when its project was frozen"),
+    "engine-closes": lambda p: iter([f"Maintenance from {p.get('starts')}."]),
     "node-not-ready": _node_closed("not ready"),
     "node-leaving": _node_closed("about to be removed"),
     "node-cordoned": _node_closed("cordoned"),

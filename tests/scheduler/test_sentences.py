@@ -39,6 +39,7 @@ FROZEN: dict[str, Any] = {
 }
 ENDS = ("2026-11-27 17:00 UTC", "2026-11-28 09:00 UTC")
 NAME = "the node with-a-name-of-many-characters-1"
+BOOKED = {"starts": "2026-12-04 17:00 UTC", "ends": "2026-12-04 19:00 UTC"}
 UNDRAINS: list[dict[str, Any]] = [{"undrain": ("the node n1",)}, {"undrain": ("the node n1", "the node n2")}]
 DRAINS: list[dict[str, Any]] = [
     {"drained": names, "drained_until": ends}
@@ -250,6 +251,9 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         code: [{"node": NAMES, "others": (0, 1, 2), "since": ("", "2026-11-26 12:03 UTC")}]
         for code in ("node-not-ready", "node-leaving", "node-cordoned")
     },
+    "engine-closes": [
+        {"nodes": nodes, "detail": ("", "New firmware"), **BOOKED} for nodes in (("n1",), ("n1", "n2", "täst 🌊"))
+    ],
     "not-finite": [{"name": ("loss", "a\u202eb", "x" * 100), "step": (None, 7.0, 1e6), "others": (0, 1, 2)}],
     "sweep": [{"number": (1, 2, 60), "ended": (0, 1, 2), "running": (0, 1, 5), "gpus": 8, "borrowed": (0, 1, 8)}],
     "sweep-waits": [{}],
@@ -359,7 +363,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "need-usage": [{"detail": "The disk is full."}],
     "need-nodes": [{"name": "big", "detail": "The quota of the cloud is used up."}],
-    "need-backup": [{"ever": (True, False)}],
+    "need-backup": [{"ever": (True, False), "after": (10_800.0, 86_400.0, 172_800.0)}],
     "need-channel": [{"channel": "email", "detail": "The mail server refused the message with code 550."}],
     "need-quotas": [{"over": (1, 8), "room": (0, 1, 64), **TYPED}],
     "need-drain": [

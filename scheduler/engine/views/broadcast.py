@@ -80,6 +80,7 @@ class Broadcast:
             _none,
             context.at_stake,
             context.is_deleted,
+            _none,
         )
         records: list[EventRecord] = []
 
@@ -93,7 +94,8 @@ class Broadcast:
         for job in transaction.deleted.values():
             whose = {"job": job.id, "user": job.spec.user, "project": job.spec.project}
             record("deleted", msgspec.json.encode(whose))
-        if transaction.projects.changes or transaction.people.changes or transaction.budgets.changes:
+        tables = (transaction.projects, transaction.people, transaction.budgets, transaction.bookings)
+        if any(each.changes for each in tables):
             record("admin", b"{}")
         for notification in notifications:
             record(EVENT_KIND, msgspec.json.encode(notification))

@@ -12,7 +12,7 @@ import msgspec
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.placements.slow import SlowPlacement
-from springtide.scheduler.engine.state.booked import with_booking
+from springtide.scheduler.engine.state.booked import closes_under, with_booking
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.drain_ends import DrainEnd, drain_ends, with_drain_ends, with_undrains
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -131,7 +131,11 @@ class ReadModel:
             self._slow_placement,
             self._at_stake,
             self.state.deleted_jobs.__contains__,
+            self._closes,
         )
+
+    def _closes(self, job: JobRecord) -> model.Reason | None:
+        return closes_under(job, self.state.bookings.values(), self._clock())
 
     def pausable_from(self, job: JobRecord) -> float | None:
         """Return from when on others can have a running job paused, None if they cannot."""
