@@ -61,7 +61,8 @@ LISTED = {"options", "names", "jobs", "projects", "nodes", "gpu_types", "drained
 MOST = 300
 """Maximum number of combinations of parameters to try."""
 ONE_OR_MANY = re.compile(
-    r"\b(1 (GPUs|workers|jobs|are|were|have)|([02-9]|\d\d+|1,\d+) (GPU(?!-hour)|worker|job|is|was|has))\b"
+    r"\b(1 (GPUs|workers|jobs|nodes|projects|members|trials|attempts|people|rows|are|were|have)"
+    r"|([02-9]|\d\d+|1,\d+) (GPU(?!-hour)|worker|job|node|project|member|trial|attempt|person|row|is|was|has))\b"
 )
 CLUMSY = re.compile(r"None\b(?! of)|[(){}]| [,.:]|\.\.|:\.|  |\ba (8|11|18)\b")
 
