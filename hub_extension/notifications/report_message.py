@@ -20,6 +20,7 @@ MOST_ROWS: Final = 200
 MOST_BARS: Final = 12
 HEIGHT: Final = 80
 """Height of the chart of GPUs over time, in pixels."""
+EMPTY: Final = "No GPU-hours that you may see in this time."
 SIMULATED: Final = "GPUs are simulated: what they used is processor time."
 
 
@@ -37,7 +38,7 @@ def report_message(title: str, about: str, found: Report, by_day: Report, page: 
     """Return the message with a report, which ``by_day`` is by day; ``page`` is the address of its page."""
     span = f"On {found.start}" if found.start == found.end else f"From {found.start} to {found.end}"
     notable = list(map(plain, found.notable))
-    notes = [*map(plain, found.notes), *([SIMULATED] if found.simulated else [])]
+    notes = [*([] if found.rows else [EMPTY]), *map(plain, found.notes), *([SIMULATED] if found.simulated else [])]
     more = len(found.rows) - MOST_ROWS
     left = f"{count(more, 'row')} more {'is' if more == 1 else 'are'} in the file." if more > 0 else ""
     rows = found.rows[:MOST_ROWS]
