@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 
 from springtide.scheduler import wire
 from springtide.scheduler.budgets import Month, Spent, month_of
 from springtide.scheduler.engine.requests import budgets
-from springtide.scheduler.engine.state.lineage import lineage
+from springtide.scheduler.engine.state.lineage import with_those_inside
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -95,14 +95,3 @@ class Budgets:
         parents = {name: record.project.parent for name, record in self._state.projects.items()}
         spent = await self._threads.read(ledger.spent, month.start, month.end, now)
         return month, with_those_inside(spent, {*self._state.budgets, *more}, parents)
-
-
-def with_those_inside(
-    spent: Mapping[str, Spent], wanted: Collection[str], parents: Mapping[str, str | None]
-) -> dict[str, Spent]:
-    """Return what the ``wanted`` projects have spent with those inside them; ``parents`` are those of projects."""
-    found = dict.fromkeys(wanted, Spent())
-    for project, own in spent.items():
-        for above in found.keys() & lineage(project, parents):
-            found[above] = found[above].plus(own)
-    return found

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from springtide.scheduler import wire
 from springtide.scheduler.budgets import Month, days_of, month_before, month_named, month_of
-from springtide.scheduler.engine.budgets import with_those_inside
+from springtide.scheduler.engine.state.lineage import with_those_inside
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
