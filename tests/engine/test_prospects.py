@@ -120,7 +120,7 @@ async def test_a_start_that_was_forecast_is_gone_as_soon_as_the_node_is_drained(
 async def test_before_a_maintenance_no_further_node_is_asked_for(make_pool: Any, members: Any) -> None:
     pool = await make_pool()
     now = pool.clock()
-    request = wire.BookingRequest(start=now + 60.0, end=now + 7200.0, nodes=["train"], why="a new kernel")
+    request = wire.BookingRequest(start=now + 60.0, end=now + 7200.0, nodes=("train",), why="a new kernel")
     await pool.engine.book(request, "admin")
     job = (await pool.submit("susan", gpus=2)).id
     await pool.idle()
