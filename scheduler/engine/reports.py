@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
+from types import MappingProxyType
 
 from sqlalchemy import Connection
 
 from springtide.scheduler import wire
 from springtide.scheduler.budgets import Month, days_of, month_before, month_named, month_of
-from springtide.scheduler.engine.state.lineage import with_those_inside
+from springtide.scheduler.engine.state.lineage import Parents, with_those_inside
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -77,6 +78,7 @@ class Reports:
             made,
             simulated=is_simulated(self._nodes.all),
             currency=self._currency,
+            parents={name: record.project.parent for name, record in self._state.projects.items()},
             month=self._budgets(first, last) if ReportBy.PROJECT in wanted else None,
         )
         found = await self._threads.read(read, wanted, (first, last), now, sight)
@@ -101,22 +103,20 @@ class Reports:
         today = datetime.fromtimestamp(self._clock(), UTC).date()
         if not self._state.budgets or first != whole[0] or not min(whole[1], today) <= last <= whole[1]:
             return None
-        parents = {name: record.project.parent for name, record in self._state.projects.items()}
-        return BudgetMonth(month, list(self._state.budgets.values()), parents)
+        return BudgetMonth(month, list(self._state.budgets.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetMonth:
-    """The budgets of a month, and the project that each project is in."""
+    """The budgets of a month."""
 
     month: Month
     budgets: Sequence[BudgetRecord]
-    parents: Mapping[str, str | None]
 
-    def spent(self, connection: Connection, now: float) -> list[SpentBudget]:
-        """Return what was spent of each budget by ``now``."""
+    def spent(self, connection: Connection, parents: Parents, now: float) -> list[SpentBudget]:
+        """Return what was spent of each budget by ``now``; ``parents`` are those of projects."""
         spent = ledger.spent(connection, self.month.start, self.month.end, now)
-        found = with_those_inside(spent, [each.project for each in self.budgets], self.parents)
+        found = with_those_inside(spent, [each.project for each in self.budgets], parents)
         return [SpentBudget(each, found[each.project]) for each in self.budgets]
 
 
@@ -127,6 +127,7 @@ def made(
     now: float,
     sight: Sight,
     *,
+    parents: Parents = MappingProxyType({}),
     month: BudgetMonth | None = None,
     simulated: bool = False,
     currency: str = "",
@@ -149,7 +150,8 @@ def made(
         last,
         now=now,
         quota_of=sight.quota,
-        budgets=[] if month is None else month.spent(connection, now),
+        parents=parents,
+        budgets=[] if month is None else month.spent(connection, parents, now),
         simulated=simulated,
         currency=currency,
     )

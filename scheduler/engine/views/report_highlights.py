@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from springtide.scheduler.budgets import LEVELS, Spent
+from springtide.scheduler.engine.state.lineage import Parents, lineage
 from springtide.scheduler.sentences import budget_amount
 from springtide.scheduler.store.tables import BudgetRecord
 from springtide.scheduler.wording import at_a_glance, count, duration, listed, quoted
@@ -40,10 +41,15 @@ class SpentBudget:
         return self.spent.of(self.budget.unit) / self.budget.amount
 
 
-def notable(uses: Mapping[str, ProjectUse], budgets: Sequence[SpentBudget], currency: str) -> list[str]:
-    """Return who never used a quota, whose budget was nearly spent, who borrowed and lent, and who waited long."""
+def notable(
+    uses: Mapping[str, ProjectUse], parents: Parents, budgets: Sequence[SpentBudget], currency: str
+) -> list[str]:
+    """Return who never used a quota, whose budget was nearly spent, who borrowed and lent, and who waited long.
+
+    A project uses its quota by those inside it, too; ``parents`` are those of projects.
+    """
     found = [
-        _unused(uses),
+        _unused(uses, parents),
         *(_nearly_spent(each, currency) for each in sorted(budgets, key=lambda each: -each.part)),
         _most(uses, "borrowed", lambda use: use.borrowed),
         _most(uses, "lent", lambda use: use.lent),
@@ -52,8 +58,9 @@ def notable(uses: Mapping[str, ProjectUse], budgets: Sequence[SpentBudget], curr
     return [text for text in found if text]
 
 
-def _unused(uses: Mapping[str, ProjectUse]) -> str:
-    names = [quoted(name) for name, use in sorted(uses.items()) if use.has_quota and not use.held]
+def _unused(uses: Mapping[str, ProjectUse], parents: Parents) -> str:
+    used = {above for name, use in uses.items() if use.held for above in lineage(name, parents)}
+    names = [quoted(name) for name, use in sorted(uses.items()) if use.has_quota and name not in used]
     held = f"{count(len(names), 'project')} with a quota held nothing"
     return f"{held}: {listed(names, MOST_NAMED)}." if names else ""
 

@@ -7,8 +7,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from types import MappingProxyType
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine.state.lineage import Parents
 from springtide.scheduler.engine.views.lending import lent
 from springtide.scheduler.engine.views.report_highlights import ProjectUse, SpentBudget, notable
 from springtide.scheduler.store.ledger import DAY, HOUR, Account, Accounts, EndedFact, FactKind
@@ -80,14 +82,15 @@ def report(
     *,
     now: float,
     quota_of: Callable[[str], bool] = lambda _: True,
+    parents: Parents = MappingProxyType({}),
     budgets: Sequence[SpentBudget] = (),
     simulated: bool = False,
     currency: str = "",
 ) -> wire.Report:
     """Return the report from the day ``first`` to the day ``last``, both included, up to ``now``.
 
-    ``quota_of`` says whether the quota and the budget of a project are shown, ``budgets`` are those of its month,
-    ``simulated`` says that GPUs are simulated now. Costs are in the ``currency``.
+    ``quota_of`` says whether the quota and the budget of a project are shown, ``parents`` are those of projects,
+    ``budgets`` those of its month, ``simulated`` says that GPUs are simulated now. Costs are in the ``currency``.
     """
     labels = _Labels(by, bounds(by, first, last))
     rows = {labels.of(at, values): _Row(account) for (at, values), account in accounts.rows.items()}
@@ -111,7 +114,7 @@ def report(
         total=shown_total,
         columns=report_words.columns(shown, currency),
         numbers=report_words.numbers(shown_total, currency),
-        notable=notable(_uses(by, rows), budgets, currency) if ReportBy.PROJECT in by else [],
+        notable=notable(_uses(by, rows), parents, budgets, currency) if ReportBy.PROJECT in by else [],
         simulated=simulated,
         currency=currency,
         notes=_notes(accounts, quotas if any(row.has_quota for row in rows.values()) else [], span[0]),
