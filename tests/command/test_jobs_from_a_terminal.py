@@ -494,7 +494,7 @@ def test_a_dry_run_of_what_never_fits_is_refused_as_the_job_would_be(run: Run, d
     (directory / "never.py").write_text("")
     done = run("submit", "--dry-run", "--gpus", "1000", "--", "python", "never.py")
     assert done.code == 2
-    assert "You asked for 1000 GPUs per worker" in done.err
+    assert "You asked for 1,000 GPUs per worker" in done.err
 
 
 @pytest.mark.parametrize(
