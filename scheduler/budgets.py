@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -64,6 +64,22 @@ def month_of(moment: float, zone: tzinfo) -> Month:
     first = datetime.fromtimestamp(moment, zone).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     after = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
     return Month(f"{first:%Y-%m}", first.timestamp(), after.timestamp())
+
+
+def month_before(month: Month, zone: tzinfo) -> Month:
+    """Return the month before another one."""
+    return month_of(month.start - 1.0, zone)
+
+
+def days_of(month: Month, zone: tzinfo) -> tuple[date, date]:
+    """Return the first and the last day of a month."""
+    ends = datetime.fromtimestamp(month.end, zone).date() - timedelta(days=1)
+    return ends.replace(day=1), ends
+
+
+def month_named(name: str, zone: tzinfo) -> Month:
+    """Return the month with a name such as ``2026-11``."""
+    return month_of(datetime.fromisoformat(f"{name}-01").replace(tzinfo=zone).timestamp(), zone)
 
 
 def level_of(spent: float, amount: float) -> int:

@@ -35,6 +35,8 @@ class NotificationEvent(StrEnum):
     """A project that the person leads, or any of the pool for its admins, has spent most or all of its budget."""
     REQUEST = "request"
     """Somebody asks for what the person may grant as a lead, or a request of the person's own was decided."""
+    REPORT = "report"
+    """The report of a month: of the pool for its admins, of their projects for leads."""
 
 
 SOON: Final = 60.0
@@ -107,7 +109,7 @@ class NotificationChoice:
 class Notification:
     """One notification. ``title`` and ``text`` are whole sentences; ``id`` is unique.
 
-    ``job`` is the id of its job, empty if it concerns none.
+    ``job`` is the id of its job, empty if it concerns none; ``month`` is that of its report, such as 2026-10.
     """
 
     id: str
@@ -117,6 +119,7 @@ class Notification:
     title: str
     text: str
     channels: tuple[Channel, ...]
+    month: str = ""
 
 
 OF_ADMINISTRATORS: Final = frozenset({NotificationEvent.FAULT, NotificationEvent.NEEDS})

@@ -13,6 +13,9 @@ from collections.abc import Mapping, Sequence
 LISTED = 3
 """Maximum number of names that a list spells out."""
 
+SMALLEST_SHOWN = 0.001
+"""The least number that a sum read at a glance is not less than."""
+
 GIVEN = 80
 """Maximum number of characters of an input that a message repeats."""
 
@@ -40,6 +43,17 @@ _END = (".", "!", "?", "…", ".”", "!”", "?”")
 def amount(number: float) -> str:
     """Return a number with thousands set apart and without needless digits: ``1,200``, ``0.25``."""
     return f"{number:,d}" if isinstance(number, int) and abs(number) < 10**15 else f"{number + 0.0:,.4g}"
+
+
+def at_a_glance(number: float) -> str:
+    """Return a sum as a whole number, below 10 with two significant digits and at most three decimals.
+
+    What is less than the least of these, and not 0, is ``< 0.001``.
+    """
+    size = abs(number)
+    if 0 < size < SMALLEST_SHOWN:
+        return f"< {SMALLEST_SHOWN:g}"
+    return amount(round(float(f"{number:.2g}"), 3) if size < 10 else round(number))
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -133,11 +147,11 @@ def _escaped(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
 
 
-def listed(items: Sequence[str]) -> str:
-    """Return ``a``, ``a and b``, ``a, b and c``, ``a, b, c and 4 more``."""
+def listed(items: Sequence[str], most: int = LISTED) -> str:
+    """Return ``a``, ``a and b``, ``a, b and c``, ``a, b, c and 4 more``; ``most`` are spelled out."""
     some = list(items)
-    if len(some) > LISTED + 1:
-        some = [*some[:LISTED], f"{amount(len(some) - LISTED)} more"]
+    if len(some) > most + 1:
+        some = [*some[:most], f"{amount(len(some) - most)} more"]
     return " and ".join([", ".join(some[:-1]), some[-1]]) if len(some) > 1 else "".join(some)
 
 

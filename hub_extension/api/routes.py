@@ -155,8 +155,13 @@ class File:
     @classmethod
     def of_text(cls, name: str, text: str) -> Self:
         """Return a text as an open file without a name on disk."""
+        return cls.of_bytes(name, text.encode())
+
+    @classmethod
+    def of_bytes(cls, name: str, content: bytes) -> Self:
+        """Return bytes as an open file without a name on disk."""
         file = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it has been sent
-        file.write(text.encode())
+        file.write(content)
         file.seek(0)
         return cls(name, file)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from springtide.hub_extension.api.permissions import Action, may, may_see_of
-from springtide.hub_extension.api.routes import Call, Encoded, File, Who, route
-from springtide.scheduler.engine.reports import Sight
+from springtide.hub_extension.api.permissions import may_see_of
+from springtide.hub_extension.api.routes import Call, Encoded, Who, route
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import History, Idle, PoolUsage, PoolView, Report, UsageReport
-from springtide.scheduler.wire.report_table import report_csv
+from springtide.scheduler.wire import History, Idle, PoolUsage, PoolView, UsageReport
 
 DAY_S = 86_400.0
 LONGEST_HISTORY_S = 400 * DAY_S
@@ -33,17 +30,6 @@ class UsageQuery(HistoryQuery, frozen=True, forbid_unknown_fields=True, kw_only=
     """Query parameters: what use is summed up by, and a time span as in `HistoryQuery`."""
 
     by: Literal["gpu", "job", "workspace", "person", "project"] = "project"
-
-
-class ReportQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Query parameters: the first and the last day, the present month by default, and what the report is by.
-
-    Days are such as 2026-01-31, in UTC; ``by`` is a list with commas of the values of `ReportBy`.
-    """
-
-    start: str | None = None
-    end: str | None = None
-    by: str = "project"
 
 
 class Health(Struct, frozen=True, omit_defaults=True):
@@ -90,31 +76,6 @@ async def usage(call: Call, query: UsageQuery) -> UsageReport:
     return replace(
         report, items=[each for each in report.items if may_see_of(call.caller, each.user, each.project)]
     )
-
-
-@route("GET", "/report", Who.LOGGED_IN)
-async def report(call: Call, query: ReportQuery) -> Report:
-    """Return GPU-hours, waits and costs: admins see all, project admins their projects, others their own.
-
-    Raises `Refusal` 422 for an invalid day or column.
-    """
-    return await _report(call, query)
-
-
-@route("GET", "/report.csv", Who.LOGGED_IN)
-async def report_as_csv(call: Call, query: ReportQuery) -> File:
-    """Return the rows of the same report as CSV. Raises `Refusal` 422 for an invalid day or column."""
-    found = await _report(call, query)
-    return File.of_text(f"report-{found.start}-{found.end}.csv", await asyncio.to_thread(report_csv, found))
-
-
-async def _report(call: Call, query: ReportQuery) -> Report:
-    caller = call.caller
-    sight = Sight(
-        use=lambda user, project: may(caller, Action.REPORT, project, user or None),
-        quota=lambda project: may(caller, Action.REPORT, project),
-    )
-    return await call.pool.engine.reports.report(query.start, query.end, query.by, sight)
 
 
 def span(query: HistoryQuery, now: float) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import click
 
 from springtide.hub_extension.commands.interventions import Amount
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
-from springtide.hub_extension.commands.times import Moment, local
+from springtide.hub_extension.commands.times import Moment, local, with_weekday
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import BookingView, Weekly, durations
 from springtide.scheduler.wire.moments import EXAMPLES
@@ -172,7 +172,7 @@ def described(booking: BookingView) -> str:
         return f"maintenance of {listed(booking.nodes)}"
     lenders = listed([f"{name} ({_number(amount)})" for name, amount in booking.lends.items()])
     lent = f", lent by {lenders}" if lenders else ""
-    return f"{_number(booking.gpus)} GPUs for {booking.project}{lent}"
+    return f"{_number(booking.gpus)} {'GPU' if booking.gpus == 1 else 'GPUs'} for {booking.project}{lent}"
 
 
 def _number(amount: Any) -> str:
@@ -183,5 +183,5 @@ def _number(amount: Any) -> str:
 
 def times(booking: BookingView) -> str:
     """Return the start and the end of a booking, as this machine's clock has them, and whether it comes again."""
-    first = f"from {local(booking.start)} to {local(booking.end)}"
+    first = f"from {with_weekday(booking.start)} to {with_weekday(booking.end)}"
     return f"{booking.repeats}: next {first}" if booking.repeats else first

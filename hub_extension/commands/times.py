@@ -51,3 +51,8 @@ def until_option(command: Command) -> Command:
 def local(at: float) -> str:
     """Return a time with its day and its offset from UTC, as this machine's clock has it."""
     return datetime.fromtimestamp(at).astimezone().isoformat(" ", "minutes")
+
+
+def with_weekday(at: float) -> str:
+    """Return the same for an answer to who wrote a time: ``2026-12-04 18:00+01:00 (Friday)``."""
+    return f"{local(at)} ({datetime.fromtimestamp(at).astimezone():%A})"

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from springtide.hub_extension.notifications.channel import Channel, MessageChannel
 from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.mail import Mail
-from springtide.hub_extension.notifications.message import message_of
+from springtide.hub_extension.notifications.message import Message
 from springtide.hub_extension.notifications.pages import Browser, JupyterLab
 from springtide.hub_extension.notifications.webhook import Webhook
 from springtide.scheduler.notifications import (
     DeliveryState,
-    Notification,
     NotificationChoice,
     NotificationSettings,
 )
@@ -34,8 +33,9 @@ class MessageSettings:
     fault_recipients: tuple[str, ...] = setting(
         (),
         "The users who are notified of faults of GPUs and of what needs an administrator, in their browsers and "
-        "by the channels that need no address, unless they choose otherwise. By default the hub's "
-        "Authenticator.admin_users, if it runs the service or is the chart's.",
+        "by the channels that need no address, unless they choose otherwise; the monthly report of the whole pool "
+        "is sent to those of them who choose it. By default the hub's Authenticator.admin_users, if it runs "
+        "the service or is the chart's.",
     )
     pages_url: str = setting(
         "",
@@ -80,8 +80,8 @@ class Channels:
         """Return the channel with a name, None if there is none."""
         return next((channel for channel in self.channels if channel.name == name), None)
 
-    async def send(self, name: str, choice: NotificationChoice, notifications: Sequence[Notification]) -> None:
-        """Send notifications to a person as one message. Raises `NotDelivered`."""
+    async def send(self, name: str, choice: NotificationChoice, message: Message) -> None:
+        """Send a message to a person. Raises `NotDelivered`."""
         channel = self.named(name)
         if not isinstance(channel, MessageChannel):
             raise NotDelivered(DeliveryState.FAILED, "delivery-no-channel")
@@ -91,4 +91,4 @@ class Channels:
         address = choice.addresses.get(name, "")
         if channel.address_hint is not None and not address:
             raise NotDelivered(DeliveryState.FAILED, "delivery-address-removed")
-        await channel.send(message_of(notifications, self.pages_url), choice.user, address)
+        await channel.send(message, choice.user, address)

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from springtide.hub_extension.notifications.channel import MessageChannel
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.failure import NotDelivered
+from springtide.hub_extension.notifications.message import Message, message_of, report_page
+from springtide.hub_extension.notifications.report_message import report_message
 from springtide.scheduler.backoff import Backoff, Jitter, equal_jitter
+from springtide.scheduler.engine.monthly_reports import MonthlyReports
 from springtide.scheduler.engine.notifications.outbox import Lane, Outbox
 from springtide.scheduler.model import Reason
-from springtide.scheduler.notifications import Delivery, DeliveryState
+from springtide.scheduler.notifications import Delivery, DeliveryState, Notification
 from springtide.scheduler.store import StoreError
 
 log = logging.getLogger("springtide")
@@ -35,8 +39,15 @@ LEAVE_S: Final = 5.0
 """Time that messages on their way have when the service stops, in seconds."""
 
 
+def together(waiting: Sequence[Delivery]) -> Sequence[Delivery]:
+    """Return the first deliveries that go out as one message: a report alone, others up to the next report."""
+    if waiting and waiting[0].notification.month:
+        return waiting[:1]
+    return list(takewhile(lambda delivery: not delivery.notification.month, waiting))
+
+
 class Deliverer:
-    """Carries out the deliveries of the outbox until `stop`.
+    """Carries out the deliveries of the outbox, and makes the reports among them, until `stop`.
 
     ``clock`` returns seconds since the epoch; ``first_delay`` is in seconds, and ``pause``, which takes the
     place of the pauses of all channels.
@@ -45,6 +56,7 @@ class Deliverer:
     def __init__(
         self,
         outbox: Outbox,
+        reports: MonthlyReports,
         channels: Channels,
         clock: Callable[[], float],
         *,
@@ -53,6 +65,7 @@ class Deliverer:
         jitter: Jitter = equal_jitter,
     ) -> None:
         self._outbox = outbox
+        self._reports = reports
         self._channels = channels
         self._clock = clock
         self._first_delay = first_delay
@@ -105,21 +118,21 @@ class Deliverer:
         user, channel = lane
         wait = 0.0
         try:
-            deliveries = await self._outbox.waiting(lane)
+            deliveries = together(await self._outbox.waiting(lane))
             if deliveries:
-                await self._outbox.settle(deliveries, DeliveryState.SENDING)
                 wait = await self._send(lane, deliveries)
         except StoreError as error:
             log.warning("The outcome of notifications to %r by %s was not written: %s", user, channel, error)
             wait = self._next_delay(lane)
         self._not_before[lane] = asyncio.get_running_loop().time() + wait
 
-    async def _send(self, lane: Lane, deliveries: list[Delivery]) -> float:
+    async def _send(self, lane: Lane, deliveries: Sequence[Delivery]) -> float:
         """Send deliveries as one message and settle them; return the seconds until the next message."""
         user, channel = lane
         try:
-            notifications = [delivery.notification for delivery in deliveries]
-            await self._channels.send(channel, self._outbox.choice(user), notifications)
+            message = await self._message([delivery.notification for delivery in deliveries])
+            await self._outbox.settle(deliveries, DeliveryState.SENDING)
+            await self._channels.send(channel, self._outbox.choice(user), message)
         except NotDelivered as failure:
             state = failure.state
             if state is DeliveryState.WAITING and self._clock() - deliveries[0].at >= GIVE_UP_S:
@@ -128,6 +141,8 @@ class Deliverer:
             await self._outbox.settle(deliveries, state, failure.why)
             if state is DeliveryState.WAITING:
                 return self._next_delay(lane, failure.wait)
+        except StoreError:
+            raise
         except Exception as error:  # noqa: BLE001 - a defect must not stop all others, and its text may hold a secret
             log.error("A message to %r by %s failed: %s", user, channel, type(error).__name__)  # noqa: TRY400
             await self._outbox.settle(deliveries, DeliveryState.FAILED, Reason("delivery-failed"))
@@ -138,6 +153,18 @@ class Deliverer:
             return self._pause
         kind = self._channels.named(channel)
         return kind.pause if isinstance(kind, MessageChannel) else 0.0
+
+    async def _message(self, notifications: Sequence[Notification]) -> Message:
+        """Return the message with notifications; that of a report is made now. Raises `NotDelivered`."""
+        pages_url, first = self._channels.pages_url, notifications[0]
+        if not first.month:
+            return message_of(notifications, pages_url)
+        found = await self._reports.of_person(first.user, first.month)
+        if found is None:
+            raise NotDelivered(DeliveryState.FAILED, "delivery-no-report")
+        by_project, by_day = found
+        page = report_page(pages_url, by_project.start, by_project.end)
+        return report_message(first.title, first.text, by_project, by_day, page)
 
     def _next_delay(self, lane: Lane, at_least: float = 0.0) -> float:
         if lane not in self._backoffs:

@@ -193,6 +193,10 @@ def mail_of(message: Message, sender: str, recipient: str) -> EmailMessage:
     mail["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2])
     mail["Auto-Submitted"] = "auto-generated"
     mail.set_content("\n\n".join((message.title, *message.lines)))
+    if message.html:
+        mail.add_alternative(message.html, subtype="html")
+    for file in message.attachments:
+        mail.add_attachment(file.text, subtype=file.kind, filename=file.name)
     return mail
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC
 from types import MappingProxyType
 from typing import Final
 
 from springtide.scheduler import sentences
+from springtide.scheduler.budgets import days_of, month_named
 from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import Notification, NotificationEvent
 
@@ -28,11 +30,26 @@ PAGES: Final[Mapping[NotificationEvent, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file of text with a message; ``kind`` is its subtype, such as csv."""
+
+    name: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """A message in plain text: one line for its subject, others for its content."""
+    """A message in plain text: one line for its subject, others for its content.
+
+    ``html`` is the content for channels that show pages, if it has one for them; ``attachments`` are for those
+    that take files.
+    """
 
     title: str
     lines: tuple[str, ...]
+    html: str = field(default="", repr=False)
+    attachments: tuple[Attachment, ...] = field(default=(), repr=False)
 
 
 def message_of(notifications: Sequence[Notification], pages_url: str = "") -> Message:
@@ -57,8 +74,16 @@ def _link(notification: Notification, pages_url: str) -> str:
         return ""
     if notification.job:
         return f"{pages_url}jobs/{notification.job}"
+    if notification.month:
+        first, last = days_of(month_named(notification.month, UTC), UTC)
+        return report_page(pages_url, first.isoformat(), last.isoformat())
     page = PAGES.get(notification.event)
     return f"{pages_url}{page}" if page else ""
+
+
+def report_page(pages_url: str, start: str, end: str) -> str:
+    """Return the address of the page with the report of some days, empty if the pool's address is not known."""
+    return f"{pages_url}report?start={start}&end={end}" if pages_url else ""
 
 
 def trial_notification(user: str, channel: str) -> Notification:

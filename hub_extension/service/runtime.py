@@ -151,7 +151,7 @@ class Runtime:
             hub=settings.hub,
         )
         self._stack.push_async_callback(pool.sessions.close_all)
-        deliverer = Deliverer(engine.outbox, setup.channels, self._clock)
+        deliverer = Deliverer(engine.outbox, engine.monthly_reports, setup.channels, self._clock)
         self._stack.push_async_callback(deliverer.stop)
         site = Site(
             pool=pool,

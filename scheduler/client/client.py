@@ -508,6 +508,13 @@ class Client:
         query = {"start": start, "end": end, "by": ",".join(by)}
         return self._http.struct(wire.Report, "GET", "report", query=query)
 
+    def mail_report(
+        self, start: str | None = None, end: str | None = None, by: Sequence[str] = ("project",)
+    ) -> wire.TrialSent:
+        """Send yourself a report by e-mail, by default that of the last month, and return the outcome."""
+        wanted = wire.ReportMail(start=start, end=end, by=",".join(by))
+        return self._http.struct(wire.TrialSent, "POST", "report/mail", body=wanted)
+
     def past_scenario(
         self, start: float | None = None, end: float | None = None, *, anonymous: bool = False
     ) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 
@@ -35,6 +36,10 @@ class Unreachable(Exception):  # noqa: N818 - a state of the world rather than a
     """The pool's service does not answer. Submitted jobs are safe, and running jobs continue."""
 
 
+OF_ANOTHER: Final = "http"
+"""Code of the problem of an answer that another server than the pool wrote."""
+
+
 def problem_of(status: int, body: bytes) -> Problem:
     """Return the problem that an answer describes, also if another server than the pool wrote it."""
     try:
@@ -43,7 +48,7 @@ def problem_of(status: int, body: bytes) -> Problem:
         phrase = HTTPStatus(status).phrase if status in HTTPStatus.__members__.values() else "unknown status"
         return Problem(
             status=status,
-            code="http",
+            code=OF_ANOTHER,
             message=f"The pool's address answered {status} ({phrase}) in a form that is not the pool's.",
             hint="Check SPRINGTIDE_URL: it is the service's address, without /api/v1.",
         )

@@ -16,7 +16,7 @@ from httpx_sse import EventSource, ServerSentEvent
 
 from springtide.scheduler import wording
 from springtide.scheduler.backoff import Backoff
-from springtide.scheduler.client.errors import PoolError, Unreachable, problem_of
+from springtide.scheduler.client.errors import OF_ANOTHER, PoolError, Unreachable, problem_of
 from springtide.scheduler.wire import Problem
 
 T = TypeVar("T")
@@ -28,6 +28,7 @@ LONGEST_WAIT_S: Final = 5.0
 MOST_BETWEEN_S: Final = 1.0
 """The longest wait between two tries otherwise."""
 TOO_MANY: Final = 429
+NOT_FOUND: Final = 404
 UNPROCESSABLE: Final = 422
 AWAY: Final = frozenset({502, 503, 504})
 """Statuses of a proxy while the service behind it restarts."""
@@ -181,8 +182,10 @@ class Transport:
         """Return the error for an answer that is no success."""
         if is_from_hub(response):
             return self.unreachable(RuntimeError("the hub answers in the service's place"))
+        if is_without_route(response):
+            return self.unreachable(RuntimeError("it starts, or SPRINGTIDE_URL names another address"))
         problem = problem_of(response.status_code, response.content)
-        if problem.code == "http" and response.status_code in AWAY:
+        if problem.code == OF_ANOTHER and response.status_code in AWAY:
             return self.unreachable(RuntimeError(f"the proxy says {response.status_code}"))
         return PoolError(problem, _retry_after(response))
 
@@ -232,7 +235,7 @@ class _Tries:
 
     def wait_after(self, response: httpx.Response) -> float | None:
         """Return the seconds until the next attempt after an answer that is no success, None if it is final."""
-        away = response.status_code in AWAY or is_from_hub(response)
+        away = response.status_code in AWAY or is_from_hub(response) or is_without_route(response)
         if not away and response.status_code != TOO_MANY:
             return None
         return self.wait(away=away, at_least=_retry_after(response))
@@ -244,6 +247,11 @@ def is_from_hub(response: httpx.Response) -> bool:
     The hub redirects reads and refuses all other requests.
     """
     return not response.is_success and OF_THE_HUB in response.headers
+
+
+def is_without_route(response: httpx.Response) -> bool:
+    """Return whether the proxy found nothing at the address, as long as neither hub nor service are there."""
+    return response.status_code == NOT_FOUND and problem_of(NOT_FOUND, response.content).code == OF_ANOTHER
 
 
 def _behind(pieces: Iterable[bytes], after: int) -> Iterator[bytes]:

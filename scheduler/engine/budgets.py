@@ -10,7 +10,7 @@ from datetime import tzinfo
 from springtide.scheduler import wire
 from springtide.scheduler.budgets import Month, Spent, month_of
 from springtide.scheduler.engine.requests import budgets
-from springtide.scheduler.engine.state.lineage import lineage
+from springtide.scheduler.engine.state.lineage import with_those_inside
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -93,9 +93,5 @@ class Budgets:
         """
         now, month = self._clock(), self.month
         parents = {name: record.project.parent for name, record in self._state.projects.items()}
-        wanted = {*self._state.budgets, *more}
-        found = dict.fromkeys(wanted, Spent())
-        for project, spent in (await self._threads.read(ledger.spent, month.start, now)).items():
-            for above in wanted.intersection(lineage(project, parents)):
-                found[above] = found[above].plus(spent)
-        return month, found
+        spent = await self._threads.read(ledger.spent, month.start, month.end, now)
+        return month, with_those_inside(spent, {*self._state.budgets, *more}, parents)

@@ -159,6 +159,7 @@ class Engine:
         self.events = parts.events
         self.usage = parts.usage
         self.reports = parts.reports
+        self.monthly_reports = parts.monthly_reports
         self.needs = parts.needs
         self.home = parts.home
         self.past = parts.past

@@ -123,6 +123,11 @@ def booked(booking: BookingRecord) -> dict[str, str]:
     return {"starts": utc(booking.start), "ends": utc(booking.end), "detail": booking.why}
 
 
+def closes(nodes: Sequence[str], booking: BookingRecord) -> Reason:
+    """Return for which maintenance of its ``nodes`` a running job will be paused."""
+    return Reason("engine-closes", {"nodes": tuple(nodes), **booked(booking)})
+
+
 def starts_after_drains(waits: Reason) -> Reason:
     """Return that the start of a job is unknown until the drains end that ``waits`` names."""
     return Reason("engine-starts-drained", {key: waits.params[key] for key in ("drained", "drained_until")})

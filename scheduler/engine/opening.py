@@ -39,6 +39,7 @@ from springtide.scheduler.engine.loop.pruning import Pruner
 from springtide.scheduler.engine.loop.reconcile import match_gpus
 from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.loop.tick import TickBuilder
+from springtide.scheduler.engine.monthly_reports import MonthlyReports
 from springtide.scheduler.engine.needs import Needs
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
@@ -306,6 +307,8 @@ def _compose(
     )
     copies = Copies(executor, state, jobs)
     ledger_sums = LedgerSums(store, clock.wall)
+    zone = pool_zone(settings.time_zone)
+    reports = Reports(state, store, nodes, clock.wall, currency=settings.currency, zone=zone)
     populations = Populations(
         executor,
         state,
@@ -415,13 +418,21 @@ def _compose(
         ),
         usage=gpu_usage,
         past=PastCalls(store, state, nodes, settings, clock.wall),
-        reports=Reports(store, nodes, clock.wall, settings.currency),
+        reports=reports,
+        monthly_reports=MonthlyReports(
+            state,
+            reports,
+            mailbox.request,
+            clock.wall,
+            zone=zone,
+            administrators=settings.notifications.fault_recipients,
+        ),
         budgets=Budgets(
             state,
             store,
             mailbox.request,
             clock.wall,
-            zone=pool_zone(settings.time_zone),
+            zone=zone,
             surplus=settings.policy.surplus,
         ),
         change_requests=ChangeRequests(state, nodes, mailbox.request, clock.wall, settings),
@@ -478,6 +489,7 @@ def _run(parts: EngineParts) -> Engine:
             running.create_task(pruner.run(), name="pruner"),
             running.create_task(parts.ledger_sums.run(), name="sums of the ledger"),
             running.create_task(parts.budgets.run(), name="budgets"),
+            running.create_task(parts.monthly_reports.run(), name="monthly reports"),
             running.create_task(load_history(), name="run history"),
             running.create_task(parts.usage.run(), name="use of GPUs"),
             running.create_task(parts.needs.run(), name="needs of administrators"),

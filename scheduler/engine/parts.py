@@ -24,6 +24,7 @@ from springtide.scheduler.engine.loop.ledger_sums import LedgerSums
 from springtide.scheduler.engine.loop.loop import Loop
 from springtide.scheduler.engine.loop.mailbox import Mailbox
 from springtide.scheduler.engine.loop.start_checks import StartChecks
+from springtide.scheduler.engine.monthly_reports import MonthlyReports
 from springtide.scheduler.engine.needs import Needs
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
@@ -88,6 +89,7 @@ class EngineParts:
     events: EventSource
     usage: GpuUsage
     reports: Reports
+    monthly_reports: MonthlyReports
     needs: Needs
     home: Home
     past: PastCalls

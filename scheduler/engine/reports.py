@@ -6,18 +6,24 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from functools import partial
+from types import MappingProxyType
 
 from sqlalchemy import Connection
 
 from springtide.scheduler import wire
+from springtide.scheduler.budgets import Month, days_of, month_before, month_named, month_of
+from springtide.scheduler.engine.state.lineage import Parents, with_those_inside
 from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.views import report_view
 from springtide.scheduler.engine.views.pool_view import is_simulated
+from springtide.scheduler.engine.views.report_highlights import SpentBudget
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.queries import ledger
+from springtide.scheduler.store.tables import BudgetRecord
 from springtide.scheduler.wire import ReportBy
 from springtide.scheduler.wording import given
 
@@ -41,12 +47,21 @@ class Reports:
     """Makes reports of the pool with these nodes, in a thread that reads the store."""
 
     def __init__(
-        self, store: StoreThreads, nodes: ObservedNodes, clock: Callable[[], float], currency: str
+        self,
+        state: State,
+        store: StoreThreads,
+        nodes: ObservedNodes,
+        clock: Callable[[], float],
+        *,
+        currency: str,
+        zone: tzinfo,
     ) -> None:
+        self._state = state
         self._currency = currency
         self._threads = store
         self._nodes = nodes
         self._clock = clock
+        self._zone = zone
 
     async def report(self, start: str | None, end: str | None, by: str, sight: Sight) -> wire.Report:
         """Return the report from the day ``start`` to the day ``end``, by a list with commas of `wire.ReportBy`.
@@ -59,7 +74,13 @@ class Reports:
         first = last.replace(day=1) if start is None else _day(start, "start")
         wanted = _columns(by)
         _check_span(first, last, wanted)
-        read = partial(made, simulated=is_simulated(self._nodes.all), currency=self._currency)
+        read = partial(
+            made,
+            simulated=is_simulated(self._nodes.all),
+            currency=self._currency,
+            parents={name: record.project.parent for name, record in self._state.projects.items()},
+            month=self._budgets(first, last) if ReportBy.PROJECT in wanted else None,
+        )
         found = await self._threads.read(read, wanted, (first, last), now, sight)
         if len(found.rows) > MOST_ROWS:
             raise Refusal(
@@ -71,6 +92,33 @@ class Reports:
             )
         return found
 
+    def last_month(self) -> tuple[date, date]:
+        """Return the first and the last day of the month before the present one, in the pool's time zone."""
+        return days_of(month_before(month_of(self._clock(), self._zone), self._zone), self._zone)
+
+    def _budgets(self, first: date, last: date) -> BudgetMonth | None:
+        """Return the budgets of a report of one month, whole or up to now; None for other days."""
+        month = month_named(f"{first:%Y-%m}", self._zone)
+        whole = days_of(month, self._zone)
+        today = datetime.fromtimestamp(self._clock(), UTC).date()
+        if not self._state.budgets or first != whole[0] or not min(whole[1], today) <= last <= whole[1]:
+            return None
+        return BudgetMonth(month, list(self._state.budgets.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetMonth:
+    """The budgets of a month."""
+
+    month: Month
+    budgets: Sequence[BudgetRecord]
+
+    def spent(self, connection: Connection, parents: Parents, now: float) -> list[SpentBudget]:
+        """Return what was spent of each budget by ``now``; ``parents`` are those of projects."""
+        spent = ledger.spent(connection, self.month.start, self.month.end, now)
+        found = with_those_inside(spent, [each.project for each in self.budgets], parents)
+        return [SpentBudget(each, found[each.project]) for each in self.budgets]
+
 
 def made(
     connection: Connection,
@@ -79,6 +127,8 @@ def made(
     now: float,
     sight: Sight,
     *,
+    parents: Parents = MappingProxyType({}),
+    month: BudgetMonth | None = None,
     simulated: bool = False,
     currency: str = "",
 ) -> wire.Report:
@@ -100,6 +150,8 @@ def made(
         last,
         now=now,
         quota_of=sight.quota,
+        parents=parents,
+        budgets=[] if month is None else month.spent(connection, parents, now),
         simulated=simulated,
         currency=currency,
     )

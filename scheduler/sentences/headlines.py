@@ -179,10 +179,14 @@ def _drained_first(p: Params) -> Parts:
     if (drains := first_drains(p)) is not None:
         what = shortened(drains.what, LONGEST_NAME + len("the node "))
         yield f"Waiting: {what} {plural(drains.number, 'is', 'are')} drained until {drains.end}."
+    elif undrain := names(p, "undrain"):
+        more = f" and {len(undrain) - 1} more" if len(undrain) > 1 else ""
+        what = shortened(f"{undrain[0]}{more}", LONGEST_NAME + len("the node "))
+        yield f"Waiting: {what} {plural(len(undrain), 'is', 'are')} drained."
 
 
 def _too_large(p: Params) -> Parts:
-    if names(p, "drained"):
+    if names(p, "drained") or names(p, "undrain"):
         yield from _drained_first(p)
         return
     need, largest = gpus(number(p, "gpus")), number(p, "largest")
@@ -201,7 +205,7 @@ def _no_rdma(p: Params) -> Parts:
 
 
 def _gang_too_large(p: Params) -> Parts:
-    if names(p, "drained"):
+    if names(p, "drained") or names(p, "undrain"):
         yield from _drained_first(p)
         return
     yield f"{CANNOT}: needs {_request(p)}, there is room for {amount(number(p, 'most'))}."
@@ -499,6 +503,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "engine-frozen": _by("Project frozen"),
     "engine-frozen-runs": _by("Project frozen for later runs"),
     "engine-paused-for-freeze": _by("Paused when its project was frozen"),
+    "engine-closes": lambda p: iter([f"Maintenance from {p.get('starts')}."]),
     "node-not-ready": _node_closed("not ready"),
     "node-leaving": _node_closed("about to be removed"),
     "node-cordoned": _node_closed("cordoned"),

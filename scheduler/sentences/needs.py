@@ -12,9 +12,11 @@ from springtide.scheduler.sentences.sentence import (
     follows,
     gpu_noun,
     number,
+    real,
     state,
 )
-from springtide.scheduler.wording import count, gpus, plural, sentence
+from springtide.scheduler.settings import DAY
+from springtide.scheduler.wording import count, duration, gpus, plural, sentence
 
 
 def _store(p: Params) -> Sentences:
@@ -55,7 +57,8 @@ def _nodes(p: Params) -> Sentences:
 
 def _backup(p: Params) -> Sentences:
     if p.get("ever"):
-        yield state("The latest backup is older than a day.")
+        after = real(p, "after")
+        yield state(f"The latest backup is older than {'a day' if after == DAY else duration(after)}.")
     else:
         yield state("There is no backup of this pool yet.")
     yield change("Run `springtide backup FILE`, best by a timer each night.")

@@ -34,6 +34,7 @@ COUNTED: Final[Mapping[str, str]] = MappingProxyType(
         "time-limit": "near the time limit",
         "fault": "about a fault",
         "workspace": "about your workspaces",
+        "report": "about reports",
     }
 )
 """The events of notifications in words that follow their number; `bursts.js` has those of notices."""
@@ -166,6 +167,10 @@ def _workspace_stopped_next(_: Params) -> Sentences:
     yield change("Start it again when you need it.")
 
 
+def _report_about(p: Params) -> Sentences:
+    yield state(f"It is about {'the whole pool' if p.get('whole_pool') else 'the projects that you lead'}.")
+
+
 def _launch_stopped(p: Params) -> Sentences:
     jobs = {"image": f" in the image {quoted_name(p, 'name')}", "user": f" of {quoted_name(p, 'name')}"}
     yield cause(f"No job{jobs.get(str(p.get('scope')), '')} is launched any more: several could not be started.")
@@ -198,6 +203,8 @@ NOTIFICATIONS: Table = {
     "notify-workspace-stays": _workspace_stays,
     "notify-workspace-stopped": _workspace_stopped,
     "notify-workspace-stopped-next": _workspace_stopped_next,
+    "notify-report": lambda p: iter([state(f"There is a report of {p.get('month')}.")]),
+    "notify-report-about": _report_about,
     "notify-launch-stopped": _launch_stopped,
     "notify-launch-stopped-next": _launch_stopped_next,
     "notify-undelivered": lambda _: iter([state("The last message could not be delivered.")]),
@@ -220,5 +227,8 @@ NOTIFICATIONS: Table = {
     "delivery-not-set-up": _not_set_up,
     "delivery-address-removed": lambda _: iter([cause("The address was removed.")]),
     "delivery-no-channel": lambda _: iter([cause("The pool has this channel no longer.")]),
+    "delivery-no-report": lambda _: iter(
+        [cause("The report is for admins of the pool and for those who lead projects, and you are neither now.")]
+    ),
     "delivery-failed": lambda _: iter([cause("The pool failed to send it; the service's log says why.")]),
 }

@@ -8,8 +8,29 @@ from springtide.scheduler.model import HomeAccess
 from springtide.scheduler.sentences.attempts import OWN_FILES
 from springtide.scheduler.sentences.decisions import holds_split
 from springtide.scheduler.sentences.estimates import spread_words, times_as_fast
-from springtide.scheduler.sentences.sentence import Params, Sentences, Table, advice, follows, number, real, state
-from springtide.scheduler.wording import LONG_GIVEN, amount, count, given, gpus, labelled, plural, roughly
+from springtide.scheduler.sentences.sentence import (
+    Params,
+    Sentences,
+    Table,
+    advice,
+    detail,
+    follows,
+    names,
+    number,
+    real,
+    state,
+)
+from springtide.scheduler.wording import (
+    LONG_GIVEN,
+    amount,
+    count,
+    given,
+    gpus,
+    labelled,
+    listed,
+    plural,
+    roughly,
+)
 
 
 def _on(p: Params) -> str:
@@ -131,6 +152,14 @@ def _stopping(p: Params) -> Sentences:
     yield state(f"Stopping{_gives_back(p)}.")
 
 
+def _closes(p: Params) -> Sentences:
+    nodes = [labelled(name) for name in names(p, "nodes")]
+    where = f"The {plural(len(nodes), 'node')} {listed(nodes)} {plural(len(nodes), 'has', 'have')} maintenance"
+    yield state(f"{where} from {p.get('starts')} to {p.get('ends')}.")
+    yield from detail(p)
+    yield follows("If it still runs then, it saves its work, is paused, and goes on elsewhere or afterwards.")
+
+
 def _not_finite(p: Params) -> Sentences:
     name, others = given(str(p.get("name")), LONG_GIVEN), number(p, "others")
     verb = "is not" if p.get("step") is None else "has not been"
@@ -146,6 +175,7 @@ RUNNING: Table = {
     "pausing": _pausing,
     "stopping": _stopping,
     "not-finite": _not_finite,
+    "engine-closes": _closes,
     "node-not-ready": _node_not_ready,
     "node-leaving": _node_leaving,
     "node-cordoned": _node_cordoned,

@@ -241,6 +241,8 @@ def _never(p: Params, otherwise: str = NEVER) -> Sentences:
     """Yield the drains after whose end the pool can run the job; without such ``otherwise``."""
     if names(p, "drained"):
         yield from _drained(p)
+    elif undrain := names(p, "undrain"):
+        yield change(f"It can start once {listed(undrain)} {plural(len(undrain), 'is', 'are')} undrained.")
     else:
         yield change(otherwise)
 

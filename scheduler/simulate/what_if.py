@@ -17,7 +17,7 @@ from springtide.scheduler.simulate.load import load_of, settings_of
 from springtide.scheduler.simulate.run import simulate
 from springtide.scheduler.simulate.virtual import Costs, Course
 from springtide.scheduler.wire.past import MoreNodes, PastChanges, PastFigures, PastOutcome
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import count, given, plural
 
 HOUR = 3_600.0
 
@@ -91,8 +91,8 @@ def _with_nodes(scenario: Scenario, gpu_type: str, more: MoreNodes) -> Scenario:
     if more.count >= 0:
         return _with_more(scenario, gpu_type, more, own, most)
     if -more.count > len(own):
-        number = f"There were {len(own)}" if own else "There were no"
-        raise ImpossibleError(f"{number} nodes of {given(gpu_type)}; {-more.count} cannot be taken away.")
+        were = f"There {plural(len(own), 'was', 'were')} {count(len(own), 'node') if own else 'no nodes'}"
+        raise ImpossibleError(f"{were} of {given(gpu_type)}; {-more.count} cannot be taken away.")
     gone = {node.name for node in own[len(own) + more.count :]}
     return replace(
         scenario,

@@ -422,6 +422,15 @@ class ChangeRequestRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class MonthlyReport:
+    """The report of a ``month``, such as 2026-10: announced at ``at``, or passed over then as ``empty``."""
+
+    month: str
+    at: float
+    empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class IdleWhileWaiting:
     """The GPU-seconds of a type, on a ``day`` that begins then, that were idle while jobs waited for as many."""
 
@@ -628,6 +637,13 @@ class Tables:
         Column("by", String(255), nullable=False),
         Column("answer", Text, nullable=False),
         Column("granted", Text, nullable=True),
+    )
+    monthly_reports = Table[str, MonthlyReport](
+        "monthly_reports",
+        MonthlyReport,
+        Column("month", String(16), primary_key=True),
+        Column("at", Double, nullable=False),
+        Column("empty", Boolean, nullable=False),
     )
     idle_while_waiting = Table[tuple[int, str], IdleWhileWaiting](
         "idle_while_waiting",

@@ -183,7 +183,15 @@ from springtide.scheduler.wire.pool_file import (
     ProjectPart,
 )
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.reports import REPORT_COLUMNS, Report, ReportBy, ReportRow
+from springtide.scheduler.wire.reports import (
+    REPORT_COLUMNS,
+    Report,
+    ReportBy,
+    ReportColumn,
+    ReportMail,
+    ReportNumber,
+    ReportRow,
+)
 from springtide.scheduler.wire.reruns import ForkedFrom, OptionChange, Rerun, RerunOf, changes_of, rerun
 from springtide.scheduler.wire.sessions import (
     JobStack,
@@ -424,6 +432,9 @@ __all__ = [
     "Report",
     "ReportAgain",
     "ReportBy",
+    "ReportColumn",
+    "ReportMail",
+    "ReportNumber",
     "ReportRow",
     "Request",
     "Rerun",

@@ -23,6 +23,7 @@ EventName = Literal[
     "workspace",
     "needs",
     "budget",
+    "report",
     "edited",
     "request",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from springtide.scheduler.wire.shapes import Answer
+from springtide.scheduler.wire.shapes import Answer, Request
 
 
 class ReportBy(StrEnum):
@@ -54,12 +54,28 @@ REPORT_COLUMNS = tuple(name for name in ReportRow.__struct_fields__ if name != "
 """The columns of a report after those that it is by."""
 
 
+class ReportColumn(Answer, frozen=True, kw_only=True):
+    """A column of a report in which something is known: its name, its title, and what its numbers are."""
+
+    name: str
+    title: str
+    hint: str = ""
+
+
+class ReportNumber(Answer, frozen=True, kw_only=True):
+    """A number about a whole report, as people read it."""
+
+    title: str
+    text: str
+
+
 class Report(Answer, frozen=True, kw_only=True):
     """The use of the pool that the caller may see, from the day ``start`` to the day ``end``, included, in UTC.
 
-    ``total`` sums up all rows; costs are in the ``currency``, empty if none is set. ``notes`` are sentences about
-    what the numbers leave out. ``simulated`` says that GPUs of the pool are simulated now, so that what they used
-    is processor time.
+    ``total`` sums up all rows; costs are in the ``currency``, empty if none is set. For readers there are the
+    ``columns`` in which something is known, the ``numbers`` about all of it, and as sentences what is ``notable``
+    about projects, in reports by project, and ``notes`` about what the numbers leave out. ``simulated`` says that
+    GPUs of the pool are simulated now, so that what they used is processor time.
     """
 
     start: str
@@ -67,6 +83,17 @@ class Report(Answer, frozen=True, kw_only=True):
     by: list[ReportBy]
     rows: list[ReportRow]
     total: ReportRow
+    columns: list[ReportColumn]
+    numbers: list[ReportNumber]
+    notable: list[str]
     notes: list[str]
     simulated: bool
     currency: str = ""
+
+
+class ReportMail(Request, frozen=True, kw_only=True):
+    """A report to send to the caller by e-mail: its days, by default the last month, and what it is by."""
+
+    start: str | None = None
+    end: str | None = None
+    by: str = "project"

@@ -73,7 +73,13 @@ class Delivering:
     def start(self, first_delay: float = 0.05) -> None:
         clock = self.running.pool.clock
         self.deliverer = Deliverer(
-            self.outbox, self.channels, clock, first_delay=first_delay, pause=0.0, jitter=no_jitter
+            self.outbox,
+            self.running.pool.engine.monthly_reports,
+            self.channels,
+            clock,
+            first_delay=first_delay,
+            pause=0.0,
+            jitter=no_jitter,
         )
 
     async def stop(self) -> None:

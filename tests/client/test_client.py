@@ -87,6 +87,26 @@ def test_a_submission_that_the_hub_refuses_in_the_services_place_is_sent_again(p
     assert len(server.requests) == 2
 
 
+WITHOUT_ROUTE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\nConnection: close\r\n\r\nNot Found"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_proxy_without_a_route_is_waited_for_while_the_service_starts(peers, method):
+    answer = peers.answer(200 if method == "GET" else 201, JOB_BODY)
+    server = peers.start(*[WITHOUT_ROUTE] * 6, answer)
+    with Client(server.url, "t", patience=30) as client:
+        found = client.job("j1") if method == "GET" else client.submit(wire.Submission(argv=["true"]))
+    assert found == JOB
+    assert len(server.requests) == 7
+
+
+def test_an_address_without_a_pool_is_said_as_one_that_starts_or_is_another(peers):
+    server = peers.start(*[WITHOUT_ROUTE] * 8)
+    said = "does not answer \\(it starts, or SPRINGTIDE_URL names another address\\)"
+    with Client(server.url, "t") as client, pytest.raises(Unreachable, match=said):
+        client.job("j1")
+
+
 def test_a_hub_that_never_has_the_service_is_said(peers):
     server = peers.start(*[of_the_hub(302, Location="/hub/x")] * 8)
     with (
@@ -157,7 +177,7 @@ def test_a_caller_that_would_have_to_wait_long_is_told(peers):
 
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(404, b"<html>404</html>"), (302, b""), (500, b"\xff\xfe"), (299, b"not json"), (418, b'{"status": 1}')],
+    [(403, b"<html>403</html>"), (302, b""), (500, b"\xff\xfe"), (299, b"not json"), (418, b'{"status": 1}')],
 )
 def test_what_another_server_says_is_no_traceback(peers, status, body):
     server = peers.start(peers.answer(status, body))

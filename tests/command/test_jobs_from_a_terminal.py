@@ -394,6 +394,13 @@ def test_a_report_is_a_table_or_csv_or_json(run: Run, directory: Path) -> None:
     found = run("report", "--by", "type", "--json").json
     assert found["total"]["jobs"] >= 1
     assert run("report", "--by", "type", "--format", "json").json["by"] == ["type"]
+    refused = run("report", "--mail", "--json")
+    assert (refused.code, "Leave one out." in refused.err) == (2, True), refused
+    refused = run("report", "--mail")
+    assert (refused.code, refused.err) == (
+        1,
+        "Error: The pool has no mail server. An administrator of the pool can set one up.\n",
+    )
     empty = run("report", "--from", "2001-01-01", "--to", "2001-01-31")
     assert empty.out == "No GPU-hours that you may see from 2001-01-01 to 2001-01-31.\n"
     wrong = run("report", "--from", "yesterday")
@@ -487,7 +494,7 @@ def test_a_dry_run_of_what_never_fits_is_refused_as_the_job_would_be(run: Run, d
     (directory / "never.py").write_text("")
     done = run("submit", "--dry-run", "--gpus", "1000", "--", "python", "never.py")
     assert done.code == 2
-    assert "You asked for 1000 GPUs per worker" in done.err
+    assert "You asked for 1,000 GPUs per worker" in done.err
 
 
 @pytest.mark.parametrize(

@@ -510,3 +510,16 @@ async def test_who_named_a_lender_that_lends_too_little_is_not_asked_to_name_one
     with pytest.raises(Refusal) as refused:
         await booked(two, project="susan", gpus=8, lends={"joe": 1})
     assert refused.value.hint == "Let them lend more, name others too, book fewer, or at another time."
+
+
+async def test_a_job_that_runs_names_the_maintenance_that_will_pause_it(two):
+    long = await two.submit("susan", gpus=4)
+    await two.state(long.id, "running")
+    short = await two.submit("joe", gpus=4, time_limit=600.0)
+    await two.state(short.id, "running")
+    (node,) = {gpu.node for gpu in (await two.job(long.id)).held}
+    await booked(two, "one", "two", start=1, why="A fan")
+    why = (await two.job(long.id)).reason
+    assert f"The node {node} has maintenance from 1970-01-12 14:46 UTC to 1970-01-12 15:46 UTC. A fan." in why.text
+    assert "it saves its work, is paused, and goes on elsewhere or afterwards." in why.text
+    assert "maintenance" not in (await two.job(short.id)).reason.text, "its time limit ends it before"

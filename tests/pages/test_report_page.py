@@ -11,6 +11,8 @@ import pytest
 from pages_service import Service
 from playwright.sync_api import Page, Route, expect
 
+from springtide.scheduler.wire import report_words
+
 Visit = Callable[..., Page]
 
 
@@ -35,7 +37,8 @@ def held_on(page: Page, days: list[str]) -> Page:
             report["total"] | YOUNG | {"by": {name: day if name == "day" else "vision" for name in report["by"]}}
             for day in days
         ]
-        report["total"] |= {"gpu_hours_held": 0.92, "gpu_hours_borrowed": 0.3}
+        report["columns"] = [{"name": "gpu_hours_lent", "title": "lent h", "hint": ""}]
+        report["numbers"] = [{"title": "GPU-hours held", "text": "0.92"}]
         route.fulfill(json=report)
 
     page.route("**/api/v1/report?*", answer)
@@ -55,7 +58,7 @@ def test_admins_see_projects_with_their_bars_tide_and_total(visit: Visit) -> Non
     expect(rows).to_have_count(3)
     expect(rows.filter(has_text="vision").locator("[data-label=jobs]")).to_have_text("2")
     expect(page.get_by_test_id("report-total").locator("[data-label=people]")).to_have_text("2")
-    expect(page.get_by_test_id("report-unused")).to_have_text("1 project with a quota held nothing: nlp.")
+    expect(page.get_by_test_id("report-notable")).to_contain_text("1 project with a quota held nothing: “nlp”.")
     expect(page.get_by_test_id("simulated")).to_be_visible()
     expect(page.get_by_role("img", name="Mean number of GPUs held")).to_be_visible()
     expect(page.get_by_test_id("report-bars").get_by_role("img")).to_have_count(2)
@@ -136,13 +139,36 @@ def test_an_address_with_days_as_the_api_names_them_shows_these(visit: Visit) ->
 def test_sums_below_ten_keep_two_significant_digits(visit: Visit) -> None:
     page = held_on(visit("admin", JANUARY), ["2020-01-10"])
     expect(page.get_by_test_id("report-numbers")).to_contain_text("0.92")
-    expect(page.get_by_test_id("report-numbers")).to_contain_text("0.3")
     bars = page.get_by_test_id("report-bars")
     expect(bars).to_contain_text("0.4 held · 0.1 borrowed · 0.02 lent · quota 0.3")
     expect(page.get_by_test_id("report-row").locator("[data-label='lent h']")).to_have_text("0.02")
     parts = "(bar) => ['.st-solid', '.st-hatched'].map((part) => bar.querySelector(part).style.width)"
     own, borrowed = (float(width.rstrip("%")) for width in bars.get_by_role("img").evaluate(parts))
     assert (round(own), round(borrowed)) == (75, 25)
+
+
+def test_small_numbers_of_the_table_are_written_as_the_command_writes_them(visit: Visit) -> None:
+    values = [0, 0.00004, 0.04, 0.3, 3.14159, 12, 1643.84]
+    page = visit("admin", JANUARY)
+
+    def answer(route: Route) -> None:
+        report = route.fetch().json()
+        report["columns"] = [
+            {"name": name, "title": name, "hint": ""} for name in ("gpu_hours_lent", "cost", "wait_p50_s")
+        ]
+        report["rows"] = [
+            report["total"]
+            | {"by": {"project": "vision"}, "gpu_hours_lent": value, "cost": value, "wait_p50_s": value}
+            for value in values
+        ]
+        route.fulfill(json=report)
+
+    page.route("**/api/v1/report?*", answer)
+    page.reload()
+    ready(page)
+    for name in ("gpu_hours_lent", "cost", "wait_p50_s"):
+        shown = page.get_by_test_id("report-row").locator(f"[data-label='{name}']").all_text_contents()
+        assert shown == [report_words.cell(name, value) for value in values]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ FROZEN: dict[str, Any] = {
 }
 ENDS = ("2026-11-27 17:00 UTC", "2026-11-28 09:00 UTC")
 NAME = "the node with-a-name-of-many-characters-1"
+BOOKED = {"starts": "2026-12-04 17:00 UTC", "ends": "2026-12-04 19:00 UTC"}
+UNDRAINS: list[dict[str, Any]] = [{"undrain": ("the node n1",)}, {"undrain": ("the node n1", "the node n2")}]
 DRAINS: list[dict[str, Any]] = [
     {"drained": names, "drained_until": ends}
     for names, ends in (
@@ -59,7 +61,8 @@ LISTED = {"options", "names", "jobs", "projects", "nodes", "gpu_types", "drained
 MOST = 300
 """Maximum number of combinations of parameters to try."""
 ONE_OR_MANY = re.compile(
-    r"\b(1 (GPUs|workers|jobs|are|were|have)|([02-9]|\d\d+|1,\d+) (GPU(?!-hour)|worker|job|is|was|has))\b"
+    r"\b(1 (GPUs|workers|jobs|nodes|projects|members|trials|attempts|people|rows|are|were|have)"
+    r"|([02-9]|\d\d+|1,\d+) (GPU(?!-hour)|worker|job|node|project|member|trial|attempt|person|row|is|was|has))\b"
 )
 CLUMSY = re.compile(r"None\b(?! of)|[(){}]| [,.:]|\.\.|:\.|  |\ba (8|11|18)\b")
 
@@ -153,6 +156,9 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {"by": NAMES, "options": ((),), "project": NAMES, "detail": "a deadline"},
     ],
     "notify-edited": [{"name": NAMES, "by": NAMES}],
+    "delivery-no-report": [{}],
+    "notify-report": [{"month": "October 2026"}],
+    "notify-report-about": [{"whole_pool": (True, False)}],
     "notify-budget": [BUDGET],
     "notify-budget-over": [BUDGET],
     "notify-budget-near": [{**BUDGET, "level": 80}],
@@ -176,7 +182,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "too-large": [
         {"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES, "rdma": (0, 1)},
-        *[{"gpus": 8, "workers": (1, 2), "largest": (0, 2), **drains} for drains in DRAINS],
+        *[{"gpus": 8, "workers": (1, 2), "largest": (0, 2), **drains} for drains in (*DRAINS, *UNDRAINS)],
     ],
     "per-gpu-too-large": [
         {
@@ -193,7 +199,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "no-rdma": [{"workers": (1, 9), "gpus": (1, 8), "gpu_types": TYPES}],
     "gang-too-large": [
         {"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES},
-        *[{"workers": 2, "gpus": 8, "most": (0, 1), **drains} for drains in DRAINS],
+        *[{"workers": 2, "gpus": 8, "most": (0, 1), **drains} for drains in (*DRAINS, *UNDRAINS)],
     ],
     "no-level": [{"level": NAMES, "gpu_types": TYPES, "rdma": (0, 1)}],
     "domain-too-small": [{"workers": (1, 9), "gpus": (1, 8), "level": NAMES, "most": COUNTS, "gpu_types": TYPES}],
@@ -246,6 +252,9 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         code: [{"node": NAMES, "others": (0, 1, 2), "since": ("", "2026-11-26 12:03 UTC")}]
         for code in ("node-not-ready", "node-leaving", "node-cordoned")
     },
+    "engine-closes": [
+        {"nodes": nodes, "detail": ("", "New firmware"), **BOOKED} for nodes in (("n1",), ("n1", "n2", "täst 🌊"))
+    ],
     "not-finite": [{"name": ("loss", "a\u202eb", "x" * 100), "step": (None, 7.0, 1e6), "others": (0, 1, 2)}],
     "sweep": [{"number": (1, 2, 60), "ended": (0, 1, 2), "running": (0, 1, 5), "gpus": 8, "borrowed": (0, 1, 8)}],
     "sweep-waits": [{}],
@@ -355,7 +364,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "need-usage": [{"detail": "The disk is full."}],
     "need-nodes": [{"name": "big", "detail": "The quota of the cloud is used up."}],
-    "need-backup": [{"ever": (True, False)}],
+    "need-backup": [{"ever": (True, False), "after": (10_800.0, 86_400.0, 172_800.0)}],
     "need-channel": [{"channel": "email", "detail": "The mail server refused the message with code 550."}],
     "need-quotas": [{"over": (1, 8), "room": (0, 1, 64), **TYPED}],
     "need-drain": [

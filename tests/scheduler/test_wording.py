@@ -16,6 +16,23 @@ def test_a_noun_agrees_with_its_number(number: int, said: str) -> None:
     assert wording.gpus(number) == said
 
 
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (0, "0"),
+        (0.00004, "< 0.001"),
+        (0.04, "0.04"),
+        (0.0404, "0.04"),
+        (3.14159, "3.1"),
+        (9.97, "10"),
+        (12.4, "12"),
+        (1643.8, "1,644"),
+    ],
+)
+def test_a_sum_at_a_glance_is_short_and_never_0_unless_it_is(number: float, said: str) -> None:
+    assert wording.at_a_glance(number) == said
+
+
 def test_a_plural_may_be_a_word_of_its_own() -> None:
     assert [wording.count(number, "retry", "retries") for number in (1, 3)] == ["1 retry", "3 retries"]
 

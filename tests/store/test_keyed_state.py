@@ -38,6 +38,7 @@ from springtide.scheduler.store.tables import (
     IdleRuleRecord,
     IdleWhileWaiting,
     JobRanges,
+    MonthlyReport,
     NeedRecord,
     PersonRecord,
     ProjectRecord,
@@ -127,6 +128,7 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
             8, "joe", OWN, "täst 🌊", 2.5, 9.5, RequestState.APPROVED, 3.5, "admin", "until Friday", LESS
         ),
     ),
+    Tables.monthly_reports: (MonthlyReport("2026-10", 1.5), MonthlyReport("2026-11", 2.5, empty=True)),
     Tables.idle_while_waiting: (IdleWhileWaiting(86_400, "t4", 1.5), IdleWhileWaiting(172_800, "", 0.0)),
     Tables.recent_use: (RecentUse("vision", "t4", True, 1.5, 2, 3.0), RecentUse("vision")),
 }

@@ -8,7 +8,7 @@ from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.routes import Call, Who, route
 from springtide.hub_extension.notifications.channel import Channel, MessageChannel
 from springtide.hub_extension.notifications.failure import NotDelivered
-from springtide.hub_extension.notifications.message import trial_notification
+from springtide.hub_extension.notifications.message import message_of, trial_notification
 from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler import sentences
 from springtide.scheduler.model import Reason
@@ -76,16 +76,23 @@ async def send_trial(call: Call, channel: Word) -> TrialSent:
     if not isinstance(found, MessageChannel):
         message = f"The channel {name} sends no messages: open pages show its notifications."
         raise Refusal(422, "no_messages", message, field="channel")
-    wait = pool.trials.take(user)
-    if wait:
-        message = "You have sent several test messages just now."
-        raise Busy("too_many_messages", message, retry_after=int(wait) + 1, hint="Try again in a moment.")
+    check_trials(call, user)
     try:
         choice = pool.engine.outbox.choice(user)
-        await pool.channels.send(name, choice, [trial_notification(user, name)])
+        await pool.channels.send(
+            name, choice, message_of([trial_notification(user, name)], pool.channels.pages_url)
+        )
     except NotDelivered as failure:
         return TrialSent(delivered=False, problem=sentences.text(failure.why))
     return TrialSent(delivered=True)
+
+
+def check_trials(call: Call, user: str) -> None:
+    """Raise `Busy` for a person who has had several messages sent to herself just now."""
+    wait = call.pool.trials.take(user)
+    if wait:
+        message = "You have sent several test messages just now."
+        raise Busy("too_many_messages", message, retry_after=int(wait) + 1, hint="Try again in a moment.")
 
 
 def _view(call: Call, choice: NotificationChoice, latest: Mapping[str, Delivery]) -> Notifications:

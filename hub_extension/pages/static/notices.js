@@ -7,7 +7,7 @@ import { clean } from "./visuals/base/words.js";
 const CALM_MS = 10_000;
 const MOST_KEPT = 2000;
 const NOTHING = { claimed: [], singles: [], burst: null };
-const EVENT_PAGES = { fault: "pool", workspace: "workspaces", needs: "home" };
+const EVENT_PAGES = { fault: "pool", workspace: "workspaces", needs: "home", report: "report?period=last-month" };
 const JOBS = "?show=all&order=latest";
 
 /** Shows a notification if the user allowed it. Returns it, or null; a later one with the same `tag` takes its place. */

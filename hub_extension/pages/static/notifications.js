@@ -21,6 +21,11 @@ const EVENTS = [
     "or was stopped because of that, or an admin asks about a job that does not",
   ],
   ["fault", "A GPU of the pool was drained", "because of a fault"],
+  [
+    "report",
+    "The report of the month",
+    "on the first day of the next, of the projects that you lead, or of the pool if you administer it",
+  ],
   ["budget", "A budget is nearly or wholly spent", "of a project that you lead, or of any if you administer the pool"],
   ["request", "Your request is decided", "or somebody asks for what you may grant as the lead of a project"],
 ];

@@ -1,14 +1,13 @@
 /** The report: GPU-hours, waits and costs of a period, as charts and a table, to download and to print. */
 
-import { drawBars, drawTide, projectsOf, unusedQuotas } from "./report/charts.js";
+import { drawBars, drawTide, projectsOf } from "./report/charts.js";
 import { daysOf, PERIODS, tideColumn } from "./report/period.js";
-import { rounded } from "./report/rounding.js";
 import { drawRows } from "./report/rows.js";
 import { attempted, call, openFile, section, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button, emptyState, simulatedMark } from "./visuals/base/glyphs.js";
 import { inOrder } from "./visuals/base/pace.js";
-import { amount, clean, count, duration, listed } from "./visuals/base/words.js";
+import { clean } from "./visuals/base/words.js";
 
 const COLUMNS = {
   project: "Project",
@@ -102,20 +101,14 @@ function drawReport({ table, tide, column, colours }) {
       ),
     ];
   const projects = projectsOf(tide, colours);
-  const unused = unusedQuotas(projects);
   return [
     head,
-    drawNumbers(table),
+    drawNumbers(table.numbers),
+    drawNotable(tide.notable),
     projects.some(({ held }) => held > 0) && [
       section("tide", "GPUs over time", drawTide(tide, column, projects, Date.now())),
       section("projects", "GPU-hours by project", drawBars(projects)),
     ],
-    unused.length > 0 &&
-      h(
-        "p",
-        { key: "unused", "data-testid": "report-unused" },
-        `${count(unused.length, "project")} with a quota held nothing: ${listed(unused, 8)}.`,
-      ),
     section("table", "Table", drawRows(table)),
     h(
       "ul",
@@ -125,21 +118,21 @@ function drawReport({ table, tide, column, colours }) {
   ];
 }
 
-function drawNumbers({ total, currency }) {
-  const numbers = [
-    ["GPU-hours held", amount(rounded(total.gpu_hours_held))],
-    ["of them borrowed", amount(rounded(total.gpu_hours_borrowed))],
-    total.gpu_hours_used !== null && ["used", amount(rounded(total.gpu_hours_used))],
-    ["jobs", amount(total.jobs)],
-    ["people", amount(total.people)],
-    total.wait_p50_s !== null && ["median wait", duration(total.wait_p50_s)],
-    total.wait_p95_s !== null && ["95 % waited at most", duration(total.wait_p95_s)],
-    total.cost !== null && ["cost", `${amount(rounded(total.cost))} ${clean(currency)}`.trim()],
-  ].filter(Boolean);
+/** What is notable about projects: the report by project and time has it whatever the rows are by. */
+function drawNotable(lines) {
+  if (!lines.length) return null;
+  return h(
+    "ul",
+    { key: "notable", class: "st-report-notable", "data-testid": "report-notable" },
+    lines.map((line) => h("li", { key: line }, clean(line))),
+  );
+}
+
+function drawNumbers(numbers) {
   return h(
     "dl",
     { key: "numbers", class: "st-report-numbers", "data-testid": "report-numbers" },
-    numbers.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value))),
+    numbers.map(({ title, text }) => h("div", { key: title }, h("dt", {}, title), h("dd", {}, clean(text)))),
   );
 }
 

@@ -18,6 +18,7 @@ from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import diagnosed
+from springtide.scheduler.engine.views.prospects import is_planned
 from springtide.scheduler.forecast import GONE, NEVER, Outlook, Shift
 from springtide.scheduler.gpu_types import DeclaredTypes, total
 from springtide.scheduler.model import Environment, Node, Project, Reason, Snapshot, Standing
@@ -203,7 +204,7 @@ def _resized(node: Node, edit: wire.NodeEdit, declared: DeclaredTypes) -> Node:
 
 
 def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
-    """Return the ids of the waiting jobs whose start was asked for, without those that need no GPUs.
+    """Return the ids of the waiting jobs whose start was asked for and is planned, without those without GPUs.
 
     Raises `Refusal` (404) for a job that the caller may not see; ``sees`` returns whether she may.
     """
@@ -212,7 +213,7 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
             job
             for job in state.jobs.values()
             if job.live is None
-            and not job.is_idle
+            and is_planned(job)
             and job.line is Line.GPUS
             and sees(job.spec.user, job.spec.project)
         )
@@ -221,7 +222,8 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
         job = state.jobs.get(job_id)
         if job is None or not sees(job.spec.user, job.spec.project):
             raise unknown_job(job_id)
-    return [job_id for job_id in dict.fromkeys(question.starts) if state.jobs[job_id].spec.options.gpus]
+    asked = (state.jobs[job_id] for job_id in dict.fromkeys(question.starts))
+    return [job.id for job in asked if job.spec.options.gpus and is_planned(job)]
 
 
 def forecast_view(
@@ -232,19 +234,22 @@ def forecast_view(
     ``waits`` returns why a job waits in the pool as it is.
     """
     same = hypothesis.projects is None and hypothesis.nodes is None
-    starts = {
-        job_id: starts_of(
-            window, now, outlook.until, never_of(hypothesis.never, waits(job_id) if window.why and same else None)
-        )
-        for job_id, window in outlook.starts.items()
-    }
+    starts = {}
+    for job_id, window in outlook.starts.items():
+        why = waits(job_id) if window.why and same else None
+        found = starts_of(window, now, outlook.until, never_of(hypothesis.never, why))
+        if job_view.agreed(job_view.reason(why), found)[1] is not None:
+            starts[job_id] = found
     hypothetical = None if hypothesis.job is None else starts.pop(hypothesis.job.id, unknown_start(GONE, now))
     return wire.Forecast(
         at=now,
         until=outlook.until,
         job=hypothetical,
         starts=starts,
-        starts_if={job_id: diagnosed(each, state).alternatives for job_id, each in outlook.starts_if.items()},
+        starts_if={
+            job_id: diagnosed(each, state, waits(job_id) if same else None).alternatives
+            for job_id, each in outlook.starts_if.items()
+        },
         projects={
             name: wire.ProjectOutlook(
                 **_numbers(standing),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import TypeAlias
 
 from springtide.scheduler import sentences
@@ -278,6 +279,36 @@ def request_notification(user: str, record: ChangeRequestRecord, chosen: Channel
             title=title,
             text=text,
             channels=channels,
+        )
+    ]
+
+
+def reported_months(transaction: Transaction) -> list[str]:
+    """Return the months whose reports the transaction announces, without empty ones."""
+    return [
+        month
+        for month, record in transaction.monthly_reports.changes.items()
+        if record is not None and not record.empty and month not in transaction.state.monthly_reports
+    ]
+
+
+def report_notification(
+    user: str, month: str, chosen: ChannelEvents, *, whole_pool: bool
+) -> Sequence[Notification]:
+    """Return a person's notification of the report of a month: none without a chosen channel."""
+    channels = chosen_channels(NotificationEvent.REPORT, chosen)
+    if not channels:
+        return ()
+    return [
+        Notification(
+            id=f"report.{month}",
+            user=user,
+            job="",
+            event=NotificationEvent.REPORT,
+            title=sentences.text(Reason("notify-report", {"month": f"{date.fromisoformat(f'{month}-01'):%B %Y}"})),
+            text=sentences.text(Reason("notify-report-about", {"whole_pool": whole_pool})),
+            channels=channels,
+            month=month,
         )
     ]
 

@@ -71,7 +71,7 @@ class Outbox:
     # ---------- written with the change
 
     def notifications(self, transaction: Transaction) -> list[Notification]:
-        """Return the notifications of a transaction: of jobs and workspaces for owners, of faults and budgets."""
+        """Return the notifications of a transaction: for owners, administrators and leads."""
         found: list[Notification] = []
         for job in transaction.jobs.values():
             before = self._state.jobs.get(job.id)
@@ -83,8 +83,8 @@ class Outbox:
             found += notices.idle_notifications(record, self._wanted(record.user))
         for asked in notices.asked(transaction):
             found += notices.asked_notifications(asked, self._wanted(asked.user))
-        found += self._of_faults(transaction) + self._of_needs(transaction)
-        return found + self._of_budgets(transaction) + self._of_requests(transaction)
+        found += self._of_faults(transaction) + self._of_needs(transaction) + self._of_budgets(transaction)
+        return found + self._of_requests(transaction) + self._of_reports(transaction)
 
     def _of_needs(self, transaction: Transaction) -> list[Notification]:
         """Return the notifications of what has come to need administrators, for the `fault_recipients` alone."""
@@ -135,6 +135,21 @@ class Outbox:
         above = lineage(project, parents) if project in parents else ()
         led = above if isinstance(record.wanted, MembershipWanted) else above[1:]
         return leads_of(transaction, led)
+
+    def _of_reports(self, transaction: Transaction) -> list[Notification]:
+        """Return the notifications of the reports of months, for the `fault_recipients` and all leads."""
+        months = notices.reported_months(transaction)
+        if not months:
+            return []
+        leads = {user for _, group in transaction.hub_groups.items() for user in group.leads}
+        return [
+            notice
+            for month in months
+            for user in sorted(leads | self.settings.fault_recipients)
+            for notice in notices.report_notification(
+                user, month, self._wanted(user), whole_pool=user in self.settings.fault_recipients
+            )
+        ]
 
     def _wanted(self, user: str) -> dict[Channel, Events]:
         known = self._state.hub_users.get(user)

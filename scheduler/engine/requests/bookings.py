@@ -19,7 +19,7 @@ from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.repeats import NoRepeatError, Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, EndingKind
-from springtide.scheduler.wording import given, is_printable, quoted
+from springtide.scheduler.wording import count, given, is_printable, quoted
 
 MOST = 1000
 """Maximum number of bookings at a time."""
@@ -286,7 +286,7 @@ def _for_project(transaction: Transaction, request: wire.BookingRequest, booking
             has = quota_of(lender, gpu_type, types.train)
             lent = quota_of(replace(lender, quota=lends[name]), gpu_type, types.train) or 0
             if has is not None and lent > has:
-                message = f"{given(name)} cannot lend {lent} GPUs: its quota is {has}."
+                message = f"{given(name)} cannot lend {count(lent, 'GPU')}: its quota is {has}."
                 raise Refusal(409, "sums", message, field="lends", hint="Let it lend fewer.")
     for gpu_type in types.train or ("",):
         raised = replace(project, quota=booked.shifted(project.quota, gpus, 1, types.train))

@@ -296,7 +296,7 @@ def _no_room(spec: JobSpec, nodes: Sequence[Node], of_type: str, with_rdma: str)
     if options.gpus > largest:
         return invalid_field(
             "gpus",
-            f"You asked for {options.gpus} GPUs per worker, but the largest train node{with_rdma} has "
+            f"You asked for {wording.gpus(options.gpus)} per worker, but the largest train node{with_rdma} has "
             f"{largest}{of_type}.",
             f"Ask for at most {largest} per worker, and for more workers.",
         )

@@ -7,9 +7,11 @@ from dataclasses import replace
 from itertools import takewhile
 
 from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.gpu_types import as_table
 from springtide.scheduler.model import Amount, AmountsAtTime, Node, Project, Reason, Span
 from springtide.scheduler.repeats import spans
+from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import BookingRecord, Ending, EndingKey, EndingKind
 
 AHEAD = 14 * 86_400.0
@@ -122,6 +124,30 @@ def nodes_open_at(nodes: Iterable[Node], bookings: Iterable[BookingRecord], at: 
     """Return the nodes that no booking for nobody closes at a time."""
     closed = {name for booking in bookings if holds_at(booking, at) for name in booking.nodes}
     return tuple(node for node in nodes if node.name not in closed)
+
+
+def closes_under(job: JobRecord, bookings: Iterable[BookingRecord], now: float) -> Reason | None:
+    """Return which maintenance a job that runs will be paused for; None if its time limit ends it before.
+
+    Of several the first one counts.
+    """
+    if job.live is None or not job.live.placement:
+        return None
+    nodes, end = {worker.node for worker in job.live.placement}, lifecycle.deadline(job)
+    coming = [
+        (span.start, booking, span.end)
+        for booking in bookings
+        if not nodes.isdisjoint(booking.nodes)
+        for span in times(booking)
+        if span.start > now
+    ]
+    if not coming:
+        return None
+    start, booking, until = min(coming, key=lambda each: each[0])
+    if end is not None and end <= start:
+        return None
+    names = tuple(sorted(nodes.intersection(booking.nodes)))
+    return messages.closes(names, replace(booking, start=start, end=until))
 
 
 def with_booking(why: Reason, bookings: Iterable[BookingRecord]) -> Reason:

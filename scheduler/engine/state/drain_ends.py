@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from springtide.scheduler.engine import messages
@@ -15,6 +16,9 @@ CLOSED = "without-gpus-drained"
 """Code of the reason of jobs without GPUs whose machine is drained."""
 LACKS_ROOM = frozenset({"no-room", "share-used", "too-soon", "too-large", "gang-too-large"})
 """Codes of the reasons of jobs that more GPUs would let start."""
+
+TOO_LARGE = frozenset({"too-large", "gang-too-large"})
+"""Those of jobs that the pool as it is cannot hold."""
 
 
 class DrainEnd(NamedTuple):
@@ -66,13 +70,25 @@ def with_drain_ends(why: Reason, ends: Iterable[DrainEnd]) -> Reason:
     return replace(why, params={**why.params, **messages.drained_until([(end.name, end.until) for end in found])})
 
 
+def with_undrains(why: Reason, nodes: Iterable[Node], drains: Mapping[str, DrainRecord]) -> Reason:
+    """Return why a job waits that the pool cannot hold, with the drained nodes that would hold it once undrained.
+
+    Drains that end by themselves come first: with these it is left as it is.
+    """
+    if why.code not in TOO_LARGE or why.params.get("drained") or not drains:
+        return why
+    ends = [DrainEnd(inf, node) for node in nodes if node.available and node.name in drains]
+    found = tuple(end.name for end in _in_the_way(why, ends))
+    return replace(why, params={**why.params, "undrain": found}) if found else why
+
+
 def _in_the_way(why: Reason, ends: Iterable[DrainEnd]) -> list[DrainEnd]:
     """Return the drains whose ends give GPUs to the job: for one that the pool cannot hold, enough of them."""
     types, gpus, workers = (why.params.get(key) for key in ("gpu_types", "gpus", "workers"))
     assert isinstance(gpus, int)
     assert isinstance(workers, int)
     of_type = [end for end in ends if not types or (isinstance(types, tuple) and end.node.gpu_type in types)]
-    if why.code not in {"too-large", "gang-too-large"}:
+    if why.code not in TOO_LARGE:
         return of_type
     large = [end for end in of_type if end.gpu is None and end.node.gpus >= gpus]
     if why.code == "too-large":

@@ -80,6 +80,7 @@ class Broadcast:
             _none,
             context.at_stake,
             context.is_deleted,
+            _none,
         )
         records: list[EventRecord] = []
 
@@ -93,7 +94,13 @@ class Broadcast:
         for job in transaction.deleted.values():
             whose = {"job": job.id, "user": job.spec.user, "project": job.spec.project}
             record("deleted", msgspec.json.encode(whose))
-        watched = (transaction.projects, transaction.people, transaction.budgets, transaction.change_requests)
+        watched = (
+            transaction.projects,
+            transaction.people,
+            transaction.budgets,
+            transaction.bookings,
+            transaction.change_requests,
+        )
         if any(overlay.changes for overlay in watched):
             record("admin", b"{}")
         for notification in notifications:

@@ -11,7 +11,8 @@ from springtide.scheduler import sentences, wire
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.restraints import limited
 from springtide.scheduler.engine.state.state import State
-from springtide.scheduler.model import Amount, StartsIf
+from springtide.scheduler.engine.views.prospects import changes_now
+from springtide.scheduler.model import Amount, Reason, StartsIf
 from springtide.scheduler.sentences import Sentence
 
 
@@ -51,11 +52,12 @@ def _plain(amounts: Mapping[str, Amount]) -> dict[str, int | dict[str, int | Non
     return {name: dict(amount) if isinstance(amount, Mapping) else amount for name, amount in amounts.items()}
 
 
-def diagnosed(found: StartsIf, state: State) -> Diagnosed:
-    """Return the view of what lets a job start in the pool of ``state``.
+def diagnosed(found: StartsIf, state: State, why: Reason | None) -> Diagnosed:
+    """Return the view of what lets a job start in the pool of ``state``; ``why`` is why it waits there.
 
     No other limit lets a project run more that is over its budget.
     """
+    found = changes_now(found, why)
     amounts = {name: (record.project.quota, record.project.limit) for name, record in state.projects.items()}
 
     def named(job_id: str) -> tuple[str, str]:

@@ -290,7 +290,8 @@ def _changes(state: State) -> Iterator[CalendarEntry]:
 def _bookings(state: State) -> Iterator[CalendarEntry]:
     for booking in state.bookings.values():
         if booking.project:
-            what = f"The booking of {amount_words(booking.gpus)} GPUs for {quoted(booking.project)}"
+            noun = "GPU" if booking.gpus == 1 else "GPUs"
+            what = f"The booking of {amount_words(booking.gpus)} {noun} for {quoted(booking.project)}"
         else:
             what = f"The maintenance of {listed(booking.nodes)}"
         for start, end in times(booking):

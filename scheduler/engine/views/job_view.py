@@ -158,7 +158,8 @@ class ViewContext:
     ``starts_if`` what lets it start, if known; ``usage`` gives the measured use of a running job, if any, by its
     id, ``trials_of`` the unfinished trials of a sweep by its id; ``slow_placement`` returns the placement with
     which a running job would be faster, if one is known; ``at_stake`` returns the seconds that a job has run, None
-    unless it can be paused now; ``is_deleted`` says whether a person deleted the job with this id.
+    unless it can be paused now; ``is_deleted`` says whether a person deleted the job with this id; ``closes``
+    returns which maintenance a running job will be paused for.
     """
 
     labels: GpuLabels
@@ -172,6 +173,7 @@ class ViewContext:
     slow_placement: Callable[[JobRecord], SlowPlacement | None]
     at_stake: Callable[[JobRecord], float | None]
     is_deleted: Callable[[str], bool]
+    closes: Callable[[JobRecord], model.Reason | None]
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -327,7 +329,7 @@ def _with_alternatives(why: wire.Reason | None, found: Diagnosed | None) -> wire
     return _with_sentences(why, said)
 
 
-def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Reason | None, wire.Starts | None]:
+def agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Reason | None, wire.Starts | None]:
     """Return why a job waits and when it starts, without sentences that contradict each other."""
     if why is None or starts is None:
         return why, starts
@@ -371,7 +373,8 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             home=job.standing.home,
         )
     hold = job.standing.hold
-    return _rendered(now, now, *([] if hold is None else [messages.on_hold(hold, runs=True)]))
+    more = [None if hold is None else messages.on_hold(hold, runs=True), context.closes(job)]
+    return _rendered(now, now, *filter(None, more))
 
 
 def checkpoint(record: JobRecord) -> wire.FoundCheckpoint | None:
@@ -438,7 +441,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
     attempts = _attempts(record, context, 0 if full else -LISTED_ATTEMPTS)
     in_line = waits is not None and _in_line(waits)
     found = context.starts_if(waits.id) if waits is not None and in_line else None
-    why, starts = _agreed(
+    why, starts = agreed(
         _with_alternatives(job_reason(record, context), found),
         context.expected_starts(waits.id) if waits is not None and in_line else None,
     )

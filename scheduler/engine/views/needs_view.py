@@ -198,7 +198,7 @@ def _of_service(facts: Facts, now: float) -> Iterator[Need]:
 def backup_need(backup: Backup, after: float, now: float) -> Iterator[Need]:
     """Yield the entry of a backup that is older than so many seconds, or that is still missing by then."""
     if now - backup.at > after:
-        yield need_of(NeedKind.BACKUP, "", {"ever": backup.ever}, backup.at + after)
+        yield need_of(NeedKind.BACKUP, "", {"ever": backup.ever, "after": after}, backup.at + after)
 
 
 def _of_pool(pool: wire.PoolView, now: float) -> Iterator[Need]:

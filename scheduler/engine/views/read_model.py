@@ -12,9 +12,9 @@ import msgspec
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.placements.slow import SlowPlacement
-from springtide.scheduler.engine.state.booked import with_booking
+from springtide.scheduler.engine.state.booked import closes_under, with_booking
 from springtide.scheduler.engine.state.borrowing import Borrowing
-from springtide.scheduler.engine.state.drain_ends import DrainEnd, drain_ends, with_drain_ends
+from springtide.scheduler.engine.state.drain_ends import DrainEnd, drain_ends, with_drain_ends, with_undrains
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.line_without_gpus import LineView, out_of_service
@@ -22,7 +22,7 @@ from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.restraints import with_budget
 from springtide.scheduler.engine.state.state import State
-from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view
+from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view, prospects
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Diagnoses, diagnosed
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.model import JobState, Standing
@@ -131,7 +131,11 @@ class ReadModel:
             self._slow_placement,
             self._at_stake,
             self.state.deleted_jobs.__contains__,
+            self._closes,
         )
+
+    def _closes(self, job: JobRecord) -> model.Reason | None:
+        return closes_under(job, self.state.bookings.values(), self._clock())
 
     def pausable_from(self, job: JobRecord) -> float | None:
         """Return from when on others can have a running job paused, None if they cannot."""
@@ -158,6 +162,7 @@ class ReadModel:
         if why is None or why.code in {"running", "pausing"}:
             return None
         why = with_drain_ends(self._with_budget(job_id, why), self._drain_ends())
+        why = with_undrains(why, self.nodes.train(), self.state.drains)
         why = with_booking(why, self.state.bookings.values())
         return self._node_requests.reason(job_id, why)
 
@@ -174,12 +179,19 @@ class ReadModel:
 
     def _expected_starts(self, job_id: str) -> wire.Starts | None:
         """Return the forecast of a start; none for a job whose node has to come first."""
-        return None if self._node_requests.awaits_node(job_id) else self._starts.get(job_id)
+        if not self.is_planned(job_id):
+            return None
+        return prospects.start_now(self._starts.get(job_id), self.waiting_reason(job_id))
 
     def _starts_if(self, job_id: str) -> Diagnosed | None:
         """Return what lets a waiting job start, if that is known; nothing for one whose node has to come first."""
-        found = None if self._node_requests.awaits_node(job_id) else self._diagnoses.of(job_id)
-        return None if found is None else diagnosed(found, self.state)
+        found = self._diagnoses.of(job_id) if self.is_planned(job_id) else None
+        return None if found is None else diagnosed(found, self.state, self.waiting_reason(job_id))
+
+    def is_planned(self, job_id: str) -> bool:
+        """Return whether the planner decides when a job starts: neither a person, nor the cluster by a node."""
+        job = self.state.jobs.get(job_id)
+        return job is not None and prospects.is_planned(job) and not self._node_requests.awaits_node(job_id)
 
     def _place_in_line(self, job_id: str) -> int | None:
         return _or_default(lambda: self.planner.position(job_id), None)

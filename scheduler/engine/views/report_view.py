@@ -7,11 +7,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from types import MappingProxyType
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine.state.lineage import Parents
 from springtide.scheduler.engine.views.lending import lent
+from springtide.scheduler.engine.views.report_highlights import ProjectUse, SpentBudget, notable
 from springtide.scheduler.store.ledger import DAY, HOUR, Account, Accounts, EndedFact, FactKind
-from springtide.scheduler.wire import ReportBy
+from springtide.scheduler.wire import ReportBy, report_words
 from springtide.scheduler.wording import listed
 
 FIELDS: Mapping[ReportBy, str] = {
@@ -79,13 +82,15 @@ def report(
     *,
     now: float,
     quota_of: Callable[[str], bool] = lambda _: True,
+    parents: Parents = MappingProxyType({}),
+    budgets: Sequence[SpentBudget] = (),
     simulated: bool = False,
     currency: str = "",
 ) -> wire.Report:
     """Return the report from the day ``first`` to the day ``last``, both included, up to ``now``.
 
-    ``quota_of`` says whether the quota of a project is shown, ``simulated`` that GPUs are simulated now. Costs are
-    in the ``currency``.
+    ``quota_of`` says whether the quota and the budget of a project are shown, ``parents`` are those of projects,
+    ``budgets`` those of its month, ``simulated`` says that GPUs are simulated now. Costs are in the ``currency``.
     """
     labels = _Labels(by, bounds(by, first, last))
     rows = {labels.of(at, values): _Row(account) for (at, values), account in accounts.rows.items()}
@@ -98,16 +103,36 @@ def report(
             if row is not None:
                 row.lent += seconds
     total = _Row(accounts.total, lent=sum(row.lent for row in rows.values()))
+    shown = [_shown(by, key, rows[key]) for key in sorted(rows)]
+    shown_total = _shown((), (), total, with_lent=any(row.has_quota for row in rows.values()))
+    budgets = [each for each in budgets if quota_of(each.budget.project)]
     return wire.Report(
         start=first.isoformat(),
         end=last.isoformat(),
         by=list(by),
-        rows=[_shown(by, key, rows[key]) for key in sorted(rows)],
-        total=_shown((), (), total, with_lent=any(row.has_quota for row in rows.values())),
+        rows=shown,
+        total=shown_total,
+        columns=report_words.columns(shown, currency),
+        numbers=report_words.numbers(shown_total, currency),
+        notable=notable(_uses(by, rows), parents, budgets, currency) if ReportBy.PROJECT in by else [],
         simulated=simulated,
         currency=currency,
         notes=_notes(accounts, quotas if any(row.has_quota for row in rows.values()) else [], span[0]),
     )
+
+
+def _uses(by: Sequence[ReportBy], rows: Mapping[Key, _Row]) -> dict[str, ProjectUse]:
+    """Return what each project of the rows did; no project is the empty one."""
+    found: dict[str, ProjectUse] = {}
+    place = by.index(ReportBy.PROJECT)
+    for key, row in rows.items():
+        use = found.setdefault(key[place], ProjectUse())
+        use.held += row.account.sums.held
+        use.borrowed += row.account.sums.borrowed
+        use.lent += row.lent
+        use.has_quota |= row.has_quota
+        use.longest_wait = max(use.longest_wait, row.account.waits[-1] if row.account.waits else 0.0)
+    return found
 
 
 def _add_quotas(

@@ -242,24 +242,25 @@ def _marks(sums: Sums) -> tuple[bool, bool]:
     return sums.held > 0, sums.held - sums.priced > UNPRICED
 
 
-def spent(connection: Connection, start: float, now: float) -> dict[str, Spent]:
-    """Return what each project has spent since ``start``, which counts from its full hour, up to ``now``.
+def spent(connection: Connection, start: float, end: float, now: float) -> dict[str, Spent]:
+    """Return what each project has spent from ``start`` to ``end`` by ``now``; both count from their full hours.
 
     What is held now counts. Workspaces belong to no project.
     """
     connection = _as_of_one_moment(connection)
-    begin = int(start // HOUR) * HOUR
-    day = -(-begin // DAY) * DAY
-    end = max(day, int(now // DAY) * DAY + DAY)
-    parts = [Intervals(HOUR, (begin, day))] if begin < day else []
+    begin, stop = int(start // HOUR) * HOUR, int(min(end, now + HOUR) // HOUR) * HOUR
+    first, last = -(-begin // DAY) * DAY, stop // DAY * DAY
+    whole = [(HOUR, begin, first), (DAY, first, last), (HOUR, last, stop)]
+    parts = whole if first <= last else [(HOUR, begin, stop)]
     found: defaultdict[str, Spent] = defaultdict(Spent)
     by, named = [_groups.c.project], _groups.c.project != ""
     columns = [*by, func.sum(_sums.c.held), func.sum(_sums.c.cost)]
-    for interval in [*parts, Intervals(DAY, (day, end))]:
+    intervals = [Intervals(step, (since, until)) for step, since, until in parts if since < until]
+    for interval in intervals:
         for _, project, held, cost in interval.read(connection, columns, by, named):
             found[project] = found[project].plus(Spent(held / HOUR, cost))
     for entry in _recent(connection, now):
-        seconds = min(entry.end, now) - max(entry.start, begin)
+        seconds = min(entry.end, end, now) - max(entry.start, begin)
         if entry.project and seconds > 0:
             hours = seconds * entry.gpus / HOUR
             found[entry.project] = found[entry.project].plus(Spent(hours, hours * (entry.price or 0.0)))

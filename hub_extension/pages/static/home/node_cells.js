@@ -87,5 +87,6 @@ function closedWords({ projects }, nodes) {
     lost && `${count(lost, "node")} lost or cordoned`,
     frozen && `${count(frozen, "project")} frozen`,
   ].filter(Boolean);
-  return parts.length ? `${parts.join(", ")}.` : `All ${amount(nodes.length)} nodes take work.`;
+  if (parts.length) return `${parts.join(", ")}.`;
+  return nodes.length === 1 ? "The node takes work." : `All ${amount(nodes.length)} nodes take work.`;
 }

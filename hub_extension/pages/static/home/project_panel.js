@@ -106,11 +106,17 @@ export class ProjectPanel {
         "p",
         { key: "links", class: "st-need-actions" },
         freezeButton(project, this.editing),
-        h("a", { key: "change", class: "st-button", href: `${site.prefix}admin` }, "Quotas, members and audit trail"),
+        h("a", { key: "change", class: "st-button", href: `${site.prefix}admin` }, "Quotas and members"),
+        h("a", { key: "audit", class: "st-button", href: auditOf(project) }, "Audit trail"),
         h("a", { key: "report", class: "st-button", href: `${site.prefix}report?by=project,person` }, "Report"),
       ),
     );
   }
+}
+
+/** The address of the audit trail of a project. */
+function auditOf({ name }) {
+  return `${site.prefix}admin?${new URLSearchParams({ project: name })}#audit`;
 }
 
 function factsOf(project) {

@@ -91,7 +91,7 @@ export class BookingList {
 function whatOf({ nodes, project, gpus }) {
   if (!project) return `maintenance of ${listed(nodes.map(clean))}`;
   const number = gpus !== null && typeof gpus === "object" ? typed(gpus) : `${gpus}`;
-  return `booking of ${number} GPUs for ${clean(project)}`;
+  return `booking of ${number} ${gpus === 1 ? "GPU" : "GPUs"} for ${clean(project)}`;
 }
 
 function typed(gpus) {

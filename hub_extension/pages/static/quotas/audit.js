@@ -105,7 +105,7 @@ export class AuditTrail {
     this.items = null;
     this.next = null;
     this.busy = false;
-    this.filters = { who: "", what: "", project: "", from: "", to: "" };
+    this.filters = fromAddress();
     this.turn = 0;
     this.read = inOrder(
       () => this.#ask(),
@@ -203,7 +203,9 @@ export class AuditTrail {
         h(
           "select",
           { class: "form-select form-select-sm w-auto", "data-testid": `audit-${name}`, on: on(name, "change") },
-          choices.map(([value, words]) => h("option", { key: `is ${value}`, value }, words)),
+          withChosen(choices, filters[name]).map(([value, words]) =>
+            h("option", { key: `is ${value}`, value, selected: value === filters[name] }, words),
+          ),
         ),
       );
     return h(
@@ -284,6 +286,17 @@ export class AuditTrail {
         : h("span", { key: "none" }),
     );
   }
+}
+
+/** The choices with the one that a link names, of a project that was deleted since or a kind of one entry. */
+function withChosen(choices, chosen) {
+  return choices.some(([value]) => value === chosen) ? choices : [...choices, [chosen, clean(chosen)]];
+}
+
+/** The filters that a link to the page names, such as `?project=vision`, and empty ones. */
+function fromAddress() {
+  const query = new URLSearchParams(window.location.search);
+  return Object.fromEntries(["who", "what", "project", "from", "to"].map((name) => [name, query.get(name) ?? ""]));
 }
 
 /** The beginning of a typed day in seconds since the epoch, `days` later; null for none. */

@@ -87,8 +87,3 @@ export function drawBars(projects) {
     ]),
   );
 }
-
-/** The names of projects with a quota that held nothing. */
-export function unusedQuotas(projects) {
-  return projects.filter(({ held, quota }) => held === 0 && quota > 0).map(({ name }) => clean(name));
-}

@@ -1,0 +1,113 @@
+"""The reports of months that have ended: announced once each, and made for each person who chose them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, time, timedelta, tzinfo
+
+from springtide.scheduler import wire
+from springtide.scheduler.budgets import Month, days_of, month_before, month_named, month_of
+from springtide.scheduler.engine.reports import Reports, Sight
+from springtide.scheduler.engine.state.lineage import lineage
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store import StoreError
+from springtide.scheduler.store.tables import MonthlyReport
+from springtide.scheduler.wire import ReportBy
+
+logger = logging.getLogger(__name__)
+LOOK = 600.0
+"""Maximum time between two looks whether a month has ended, in seconds."""
+SETTLED = 2 * 3_600.0
+"""Time after the end of a month by which its use is measured, in seconds."""
+
+Change = Callable[[Callable[[Transaction], None]], Awaitable[None]]
+
+
+class MonthlyReports:
+    """Announces the report of each month, in the time zone of the pool, and makes it for a person.
+
+    ``administrators`` see all of the pool, leads their projects with those inside them.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        reports: Reports,
+        change: Change,
+        clock: Callable[[], float],
+        *,
+        zone: tzinfo,
+        administrators: frozenset[str],
+    ) -> None:
+        self._state = state
+        self._reports = reports
+        self._change = change
+        self._clock = clock
+        self._zone = zone
+        self._administrators = administrators
+
+    async def run(self) -> None:
+        """Announce reports until cancelled; an error is logged, and it is tried again."""
+        while True:
+            try:
+                await self.follow()
+            except (StoreError, Refusal) as error:
+                logger.warning("The report of the last month was not announced, and is later: %s", error)
+            due = self._due(month_of(self._clock(), self._zone)) - self._clock()
+            await asyncio.sleep(min(LOOK, max(0.0, due) + 0.1))
+
+    async def follow(self) -> None:
+        """Announce the report of the last month unless it was, also if the service was away when it was due.
+
+        Raises `StoreError` and `Refusal`.
+        """
+        month = month_before(month_of(self._clock(), self._zone), self._zone)
+        known = month.name in self._state.monthly_reports or month.end <= 0.0
+        if known or self._clock() < self._due(month):
+            return
+        found = await self._report(month, Sight(lambda *_: True, lambda _: True), ReportBy.PROJECT)
+        await self._change(lambda transaction: announce(transaction, month.name, empty=not found.rows))
+
+    async def of_person(self, user: str, month: str) -> tuple[wire.Report, wire.Report] | None:
+        """Return the report of a month that a person may see, by project and by day; None if that is nothing.
+
+        Raises `StoreError` and `Refusal`.
+        """
+        sight = self._sight(user)
+        if sight is None:
+            return None
+        named = month_named(month, self._zone)
+        return await self._report(named, sight, ReportBy.PROJECT), await self._report(named, sight, ReportBy.DAY)
+
+    async def _report(self, month: Month, sight: Sight, by: ReportBy) -> wire.Report:
+        first, last = (day.isoformat() for day in days_of(month, self._zone))
+        return await self._reports.report(first, last, by, sight)
+
+    def _sight(self, user: str) -> Sight | None:
+        """Return what a person may see as an administrator or a lead; None for others."""
+        if user in self._administrators:
+            return Sight(lambda *_: True, lambda _: True)
+        led = {name for name, group in self._state.hub_groups.items() if user in group.leads}
+        if not led:
+            return None
+        parents = {name: record.project.parent for name, record in self._state.projects.items()}
+
+        def leads(project: str) -> bool:
+            return not led.isdisjoint(lineage(project, parents))
+
+        return Sight(lambda _, project: leads(project), leads)
+
+    def _due(self, month: Month) -> float:
+        """Return when the report of a month is announced: once it has ended here and in UTC, and is measured."""
+        after = days_of(month, self._zone)[1] + timedelta(days=1)
+        return max(month.end, datetime.combine(after, time(), UTC).timestamp()) + SETTLED
+
+
+def announce(transaction: Transaction, month: str, *, empty: bool) -> None:
+    """Note that the report of a month is there; people are notified with it unless it is ``empty``."""
+    if month not in transaction.monthly_reports:
+        transaction.monthly_reports.put(MonthlyReport(month, transaction.now, empty))
