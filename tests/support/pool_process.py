@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,28 +12,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import warm_processes
 from patience import PATIENCE_S
-
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(
-    ["springtide.hub_extension.service.runtime", "springtide.hub_extension.notifications.channels"]
-)
-"""Processes that have imported the service when they begin: this takes two seconds of a processor."""
 
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
 
 
-def _run(
-    surroundings: tuple[Mapping[str, str], Path, Path | None], test: Connection, dies: str, given: dict[str, Any]
-) -> None:
-    """Run the service in this process; all that it prints is in the log."""
-    environment, log, boot_id = surroundings
-    os.environ.clear()
-    os.environ.update(environment)
-    with log.open("ab") as printed:
-        os.dup2(printed.fileno(), 1)
-        os.dup2(printed.fileno(), 2)
+def _run(boot_id: Path | None, test: Connection, dies: str, given: dict[str, Any]) -> None:
     if boot_id is not None:
         _on_another_boot(boot_id)
     import pool_service  # noqa: PLC0415 - the process of the tests has no use for it
@@ -99,11 +84,9 @@ class ServiceProcess:
 
     def begin(self, dies: str = "") -> None:
         """Start the service, and do not wait for it."""
-        self._connection, other = _PROCESSES.Pipe()
-        surroundings = (self._environment, self._log, self._boot_id)
-        arguments = (surroundings, other, dies, {**self._given, "port": self._port})
-        self._process = _PROCESSES.Process(target=_run, args=arguments, daemon=True)
-        self._process.start()
+        self._connection, other = warm_processes.pipe()
+        arguments = (self._boot_id, other, dies, {**self._given, "port": self._port})
+        self._process = warm_processes.begin(_run, *arguments, printed=self._log, environment=self._environment)
         other.close()
 
     @property
