@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import runpy
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+import warm_processes
 from patience import PATIENCE_S
 from ports import free_port
 
@@ -53,22 +55,35 @@ class Service:
             "accounts": "shared",
             **settings,
         }
-        self.environment = environment(**given)
-        self.process = subprocess.Popen(SERVICE, env=self.environment, stderr=subprocess.PIPE, text=True)
+        self._printed = state_dir.parent / f"{state_dir.name}-{self.port}.log"
+        self.process = warm_processes.begin(_run, printed=self._printed, environment=environment(**given))
 
     def ready(self) -> Service:
         deadline = time.monotonic() + PATIENCE_S
         while not answers(self.url):
-            assert self.process.poll() is None, self.process.stderr.read()
+            assert self.process.is_alive(), self._printed.read_text()
             assert time.monotonic() < deadline
             time.sleep(0.05)
         return self
 
-    def stop(self) -> tuple[int, str]:
-        """Its exit code and what it said."""
+    def stop(self) -> tuple[int | None, str]:
+        """Have it stop; return its exit code and what it said."""
         self.process.terminate()
-        _, said = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, said
+        return self.ended()
+
+    def ended(self) -> tuple[int | None, str]:
+        """Wait for its end; return its exit code and what it said."""
+        self.process.join(PATIENCE_S)
+        return self.process.exitcode, self._printed.read_text()
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        self.process.kill()
+        self.process.join()
+
+
+def _run() -> None:
+    runpy.run_module("springtide.hub_extension", run_name="__main__")
 
 
 def answers(url: str) -> bool:
@@ -87,9 +102,7 @@ def services(tmp_path: Path) -> Iterator[Any]:
 
     yield start
     for service in started:
-        if service.process.poll() is None:
-            service.process.kill()
-        service.process.communicate()
+        service.kill()
 
 
 def test_it_serves_until_told_to_stop_and_leaves_quietly_even_without_the_hub(services, tmp_path):
@@ -219,8 +232,7 @@ def used_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         service.ready().stop()
     finally:
-        service.process.kill()
-        service.process.communicate()
+        service.kill()
     (state / "ports.json").unlink(missing_ok=True)
     return state
 
@@ -357,8 +369,7 @@ def test_a_new_service_waits_for_a_former_one_to_leave_and_goes_on_where_it_was(
     second = services(projects=[{"name": "other", "quota": 1}], port=first.port, takeover_wait=30)
     second.url = first.url
     assert answers(first.url)
-    first.process.kill()
-    first.process.wait()
+    first.kill()
     second.ready()
     metrics = httpx.get(f"{second.url}/metrics", timeout=PATIENCE_S, trust_env=False, verify=False).text
     assert 'springtide_project_quota_gpus{gpu_type="simulated",project="vision"} 2.0' in metrics
@@ -373,9 +384,8 @@ def test_an_empty_store_where_a_pool_has_been_needs_an_admins_word(services, tmp
     services(state, projects=PROJECTS).ready().stop()
     (state / "springtide.sqlite").unlink()
     for _ in range(2):
-        refused = services(state, projects=PROJECTS)
-        _, said = refused.process.communicate(timeout=PATIENCE_S)
-        assert refused.process.returncode == 1
+        code, said = services(state, projects=PROJECTS).ended()
+        assert code == 1
         assert "is empty, but this state directory is that of a pool" in said
     (state / "jobs" / ".epoch").unlink()
     services(state, projects=PROJECTS).ready()
@@ -387,8 +397,8 @@ def test_a_service_whose_journal_was_removed_stops_and_loses_nothing(services, t
     (state / "springtide.sqlite-wal").unlink()
     with contextlib.suppress(httpx.TransportError):  # it may have seen that already
         assert httpx.get(f"{first.url}/ready", timeout=PATIENCE_S, trust_env=False).status_code == 503
-    _, said = first.process.communicate(timeout=PATIENCE_S)
-    assert first.process.returncode == 1
+    code, said = first.ended()
+    assert code == 1
     assert "All that was accepted is in the store; the service starts again." in said
     second = services(state).ready()
     metrics = httpx.get(f"{second.url}/metrics", timeout=PATIENCE_S, trust_env=False).text

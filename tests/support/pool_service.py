@@ -1,24 +1,18 @@
-"""The pool's service as a process for tests: all parts are real, except that a token is its user's name.
+"""The pool's service for tests in a process of their own. All is real, except that a token is its user's name."""
 
-``python pool_service.py STATE_DIR PORT [IMAGE...]`` prints its address and serves until its standard input is
-closed; then it ends all jobs and exits. Port 0 is any. Jobs may request the images named, and lab/torch
-images are declared to have msgspec alone. Its store is SQLite in
-the state directory, unless ``POOL_DATABASE`` has another URL. ``POOL_PROJECTS`` may name other projects, as JSON
-like `PROJECTS`; the pool has as many simulated train GPUs as their quotas add up to, or the GPUs of the machine
-if ``POOL_GPUS`` is ``real``. ``POOL_DIES`` names a function as ``MODULE:NAME``: at its call the process kills
-itself, with ``:after`` behind that once it has returned.
-"""
+from __future__ import annotations
 
 import asyncio
 import functools
 import importlib
 import inspect
-import json
 import os
 import signal
-import sys
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,20 +38,21 @@ PREFIX = "/services/springtide/"
 BUILD = 2
 MAX_BODY = 4 << 20
 PROJECTS = {"vision": (2, ("susan", "joe", "anna")), "speech": (2, ("jemma", "anna"))}
-PROJECTS = json.loads(os.environ.get("POOL_PROJECTS", "null")) or PROJECTS
-"""Quota and members of each project."""
-TRAIN = sum(quota for quota, _ in PROJECTS.values())
+"""Quota and members of each project, unless others are given."""
 UNFINISHED = JobFilter(states=frozenset(state.value for state in model.JobState if not state.final))
 
 
 class People:
+    def __init__(self, projects: Mapping[str, tuple[int, Sequence[str]]]) -> None:
+        self._names = {project: tuple(names) for project, (_, names) in projects.items()}
+
     async def caller(self, handler: RequestHandler) -> Caller | None:
         name = handler.request.headers.get("Authorization", "").removeprefix("token ")
-        groups = frozenset(project for project, (_, names) in PROJECTS.items() if name in names)
+        groups = frozenset(project for project, names in self._names.items() if name in names)
         return Caller(name, groups, token=name) if groups or name == "stranger" else None
 
     async def identity(self, user: str) -> str | None:
-        return user if any(user in names for _, names in PROJECTS.values()) else None
+        return user if any(user in names for names in self._names.values()) else None
 
     async def servers(self, user: str) -> tuple[Server, ...]:  # noqa: ARG002 - no user has a notebook
         return ()
@@ -66,39 +61,70 @@ class People:
         """Do nothing: no user has a notebook."""
 
     async def members(self, **_fresh: bool):
-        return {project: tuple(names) for project, (_, names) in PROJECTS.items()}
+        return self._names
 
 
-async def main(state, port: int, *images: str):
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A pool on a state directory and a port, where 0 is any. Jobs may request the images named.
+
+    lab/torch images are declared to have msgspec alone. The store is SQLite in the state directory, unless
+    ``database`` is another URL. The pool has as many simulated train GPUs as the quotas of its projects add up to,
+    or the GPUs of the machine if they are ``real``.
+    """
+
+    state: Path
+    port: int
+    images: tuple[str, ...]
+    database: str | None
+    projects: Mapping[str, tuple[int, Sequence[str]]] | None
+    real: bool
+
+
+def run(given: Given, test: Connection, dies: str) -> None:
+    """Send the address to the test, and serve until its end of the connection is closed; then end all jobs.
+
+    ``dies`` names a function as ``MODULE:NAME``: at its call the process kills itself, with ``:after`` behind that
+    once it has returned.
+    """
+    if dies:
+        die_at(*dies.split(":"))
+    asyncio.run(_serve(given, test))
+
+
+async def _serve(given: Given, test: Connection) -> None:
+    projects = given.projects or PROJECTS
+    people = People(projects)
+    train = sum(quota for quota, _ in projects.values())
     async with AsyncExitStack() as stack:
-        database = os.environ.get("POOL_DATABASE", f"sqlite:///{state / 'springtide.sqlite'}")
-        store = Store.open(database, state)
+        store = Store.open(given.database or f"sqlite:///{given.state / 'springtide.sqlite'}", given.state)
         stack.callback(store.close)
         policy = model.Settings(grace=10.0, min_runtime=0.0)
-        contents = {"lab/torch:*": wire.ImageContents(python="3.11", modules=["msgspec"])} if images else {}
+        contents = {"lab/torch:*": wire.ImageContents(python="3.11", modules=["msgspec"])} if given.images else {}
         settings = EngineSettings(
             policy=policy,
-            images=images or None,
+            images=given.images or None,
             image_contents=contents,
             notifications=Channels().settings,
         )
-        sockets = bind_sockets(port, "127.0.0.1")
+        sockets = bind_sockets(given.port, "127.0.0.1")
         address = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}"
         credentials = Credentials(address.rstrip("/"), b"job secret")
-        machine = discover() if os.environ.get("POOL_GPUS") == "real" else discover(BUILD + TRAIN, BUILD)
-        executor = LocalExecutor(state, machine, credentials=credentials)
+        machine = discover() if given.real else discover(BUILD + train, BUILD)
+        executor = LocalExecutor(given.state, machine, credentials=credentials)
         engine = await open_engine(store, executor, settings)
         stack.push_async_callback(engine.stop)
         stack.push_async_callback(end_jobs, engine)
-        for name, (quota, _) in PROJECTS.items():
+        for name, (quota, _) in projects.items():
             if not engine.has_project(name):
                 await engine.create_project(name, wire.ProjectEdit(quota=quota, build_quota=0), "test", members={})
         buckets = Buckets(1000.0, 1000, asyncio.get_running_loop().time)
-        pool = Pool(engine, cast("Groups", People()), buckets, MAX_BODY, 10.0, "0", time.time)
-        server = serve(Site(pool, People(), PREFIX, b"secret", 60.0, credentials=credentials), sockets)
+        pool = Pool(engine, cast("Groups", people), buckets, MAX_BODY, 10.0, "0", time.time)
+        server = serve(Site(pool, people, PREFIX, b"secret", 60.0, credentials=credentials), sockets)
         stack.callback(server.stop)
-        print(address, flush=True)
-        await asyncio.to_thread(sys.stdin.read)
+        test.send(address)
+        with suppress(EOFError):
+            await asyncio.to_thread(test.recv)
 
 
 def die_at(module: str, name: str, when: str = "before") -> None:
@@ -134,9 +160,3 @@ async def end_jobs(engine):
             with suppress(Refusal):
                 await engine.cancel(job.id, "test")
         await asyncio.sleep(0.05)
-
-
-if __name__ == "__main__":
-    if "POOL_DIES" in os.environ:
-        die_at(*os.environ["POOL_DIES"].split(":"))
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]))

@@ -237,18 +237,12 @@ def until_begun(sweep: Sweep, generation: int) -> None:
     until(lambda: sweep.info.trials.population.generation >= generation)
 
 
-def test_a_service_that_is_killed_while_members_train_changes_nothing(machine, undisturbed):
+def test_a_kill_while_members_train_changes_nothing_and_a_paused_population_begins_nothing(machine, undisturbed):
     sweep = evolve(machine, pace=0.2)
     until(lambda: sweep.info.trials.running > 2)
     machine.service.kill()
     machine.service.start()
     sweep = found_again(machine, sweep)
-    until(lambda: sweep.info.ended is not None)
-    assert is_equal(sweep, undisturbed)
-
-
-def test_a_paused_population_begins_nothing_and_resumes_to_the_same(machine, undisturbed):
-    sweep = evolve(machine, pace=0.2)
     until(lambda: sweep.info.trials.running > 1)
     sweep.pause()
     until(lambda: sweep.info.trials.running == 0)

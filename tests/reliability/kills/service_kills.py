@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -19,13 +18,11 @@ from typing import Any
 
 import httpx
 from hub_process import processes_of
-from pool_process import SERVICE
+from pool_process import ServiceProcess
 from ports import free_port
 
 JOB = Path(__file__).with_name("job.py")
 PATIENCE_S = 240.0
-WITH_BOOT_ID = 'mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"'
-"""Runs a program on what looks like another boot of the machine."""
 
 
 @dataclass(slots=True)
@@ -57,30 +54,21 @@ class KilledPool:
         self.names = [f"job-{number}" for number in range(jobs)]
         self.accepted: dict[str, str] = {}
         self.figures = KillFigures(jobs)
-        self._port = free_port()
-        url = f"http://127.0.0.1:{self._port}/services/springtide/api/v1"
-        self._asking = httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False, verify=False)
-        self._process: subprocess.Popen[bytes] | None = None
         self._set_boot_id()
+        port = free_port()
+        self._service = ServiceProcess(self.state, port=port, boot_id=self.boot_id)
+        url = f"http://127.0.0.1:{port}/services/springtide/api/v1"
+        self._asking = httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False, verify=False)
 
     # ---------- the service
 
     def start(self) -> None:
         """Start the service, and do not wait for it."""
-        service = [sys.executable, str(SERVICE), str(self.state), str(self._port)]
-        apart = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", WITH_BOOT_ID, "sh"]
-        with (self.path / "service.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*apart, str(self.boot_id), *service], stdin=subprocess.PIPE, stdout=log, stderr=log
-            )
+        self._service.begin()
 
     def kill(self) -> None:
         """Kill the service."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._service.kill()
 
     def kill_and_recover(self) -> None:
         """Kill the service while it is up, and half the time once more while it recovers."""
@@ -88,7 +76,7 @@ class KilledPool:
         self.figures.kills += 1
         self.start()
         if self.rng.random() < 0.5:
-            time.sleep(self.rng.random() * 1.5)
+            time.sleep(self.rng.random() * 0.3)
             self.kill()
             self.figures.kills_at_start += 1
             self.start()
@@ -191,13 +179,13 @@ class KilledPool:
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
             if time.monotonic() > deadline:
-                raise TimeoutError((self.path / "service.log").read_text()[-4000:])
+                raise TimeoutError((self.state / "service.log").read_text()[-4000:])
             time.sleep(0.1)
 
     def close(self) -> None:
         """End everything."""
         self._asking.close()
-        if self._process is not None and self._process.poll() is None:
+        if self._service.runs:
             self.kill()
         for pid in list(processes_of(self.state)):
             with suppress(ProcessLookupError):
