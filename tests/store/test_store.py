@@ -106,6 +106,8 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
         connection.execute(text("ALTER TABLE audit DROP COLUMN project"))
         connection.execute(text("ALTER TABLE audit DROP COLUMN other_project"))
         later = (
+            "change_requests",
+            "monthly_reports",
             "needs",
             "idle_while_waiting",
             "budgets",
