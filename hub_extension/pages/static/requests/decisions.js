@@ -53,7 +53,12 @@ export class Decisions {
         { key: "what" },
         h("strong", { key: "who" }, clean(user)),
         ` asks for ${clean(what)} `,
-        h("span", { key: "when", class: "st-muted" }, when(request.at, now), `, waits ${untilWords(request.expires, now)}`),
+        h(
+          "span",
+          { key: "when", class: "st-muted" },
+          when(request.at, now),
+          `, waits ${untilWords(request.expires, now)}`,
+        ),
       ),
       h("p", { key: "why" }, clean(why)),
       (present || obstacle) &&
