@@ -265,6 +265,23 @@ def test_the_life_shows_attempts_and_the_reason_of_each_pause(gallery: Page) -> 
     )
 
 
+def test_an_ended_attempt_is_hatched_for_the_time_in_which_it_borrowed(gallery: Page) -> None:
+    draw_card(
+        gallery,
+        """{ state: 'succeeded', held: [], submitted: 900, ended: 1100, attempts: [{
+            number: 1, state: 'succeeded', workers: 1, gpus: [{ node: 'a', label: 'a 0', borrowed: true }],
+            borrowed: [{ start: 900, end: 920, gpus: 1 }], created: 900, started: 900, ended: 1100 }] }""",
+    )
+    card = gallery.locator("#own")
+    parts = card.get_by_test_id("life-part")
+    assert parts.evaluate_all("(all) => all.map((part) => part.dataset.borrowed)") == ["1", "0"]
+    widths = parts.evaluate_all("(all) => all.map((part) => part.getBoundingClientRect().width)")
+    assert widths[0] / sum(widths) == pytest.approx(0.1, abs=0.02)
+    assert card.get_by_test_id("life-attempt").get_attribute("data-tip").split("\n")[2] == (
+        "1 GPU, borrowed for 20 s"
+    )
+
+
 def test_a_resumed_job_has_a_mark_on_its_curve(gallery: Page) -> None:
     expect(gallery.locator("#card-paused").get_by_test_id("resume-mark")).to_have_count(1)
     expect(gallery.locator("#card-running").get_by_test_id("resume-mark")).to_have_count(0)
