@@ -16,6 +16,21 @@ def test_a_noun_agrees_with_its_number(number: int, said: str) -> None:
     assert wording.gpus(number) == said
 
 
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (2895, "2,895"),
+        (2895.0, "2,895"),
+        (289_512.0, "289,512"),
+        (0.25, "0.25"),
+        (-0.0, "0"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_a_whole_number_is_written_in_full_whatever_its_type(number: float, said: str) -> None:
+    assert wording.amount(number) == said
+
+
 def test_a_plural_may_be_a_word_of_its_own() -> None:
     assert [wording.count(number, "retry", "retries") for number in (1, 3)] == ["1 retry", "3 retries"]
 

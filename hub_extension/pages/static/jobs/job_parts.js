@@ -128,7 +128,9 @@ export function drawFacts(job, now) {
     ...job.chosen.filter(({ name }) => !ELSEWHERE.has(name)).map(({ label, text }) => [label, cleanLines(text)]),
     ["Submitted", when(job.submitted, now)],
     ["First started", job.started ? when(job.started, now) : isFinal(job.state) ? "never" : "not yet"],
-    ["Last saved", job.saved ? when(job.saved, now) : job.checkpoints_deleted ? CHECKPOINTS_GONE : "never"],
+    ...(job.trials
+      ? []
+      : [["Last saved", job.saved ? when(job.saved, now) : job.checkpoints_deleted ? CHECKPOINTS_GONE : "never"]]),
     ...(job.checkpoint ? [["Checkpoint", checkpointWords(job, now)]] : []),
     ...(job.usual_runtime ? [["Expected run time", `${duration(job.usual_runtime)}, from earlier jobs`]] : []),
     [
