@@ -201,6 +201,28 @@ def test_commands_about_a_job_ask_which_one(lab: Lab, context: BrowserContext, s
     tab.locator(".jp-Dialog-button.jp-mod-reject").click()
 
 
+@pytest.mark.parametrize("width", [1000, 1600])
+def test_the_table_fits_its_tab_and_its_buttons_have_one_shape(
+    lab: Lab, context: BrowserContext, submit: Submit, width: int
+) -> None:
+    job = submit("fits", program="print('all done')")
+    tab = opened(lab, context, f"fits-{width}.ipynb")
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.evaluate(RUN, ["springtide:open-jobs", {}])
+    row = tab.locator(f"[data-job='{job.id}']")
+    expect(row).to_have_attribute("data-state", "succeeded")
+    frame = tab.locator(".st-wide-table").element_handle()
+    tab.wait_for_function("(frame) => frame.clientWidth > 0 && frame.scrollWidth <= frame.clientWidth", arg=frame)
+    for part in ("[data-label='time']", ".st-reason"):
+        assert row.locator(part).evaluate("(cell) => cell.scrollWidth <= cell.clientWidth")
+        expect(row.locator(part)).to_be_visible()
+    shapes = tab.locator(".springtide-tab .st-button:visible").evaluate_all(
+        "(all) => all.map((one) => getComputedStyle(one).borderRadius)"
+    )
+    assert len(shapes) > 2
+    assert len(set(shapes)) == 1
+
+
 def test_a_comparison_and_addresses_of_pages_open_beside_jupyterlab(
     lab: Lab, context: BrowserContext, submit: Submit
 ) -> None:
