@@ -42,7 +42,8 @@ _END = (".", "!", "?", "…", ".”", "!”", "?”")
 
 def amount(number: float) -> str:
     """Return a number with thousands set apart and without needless digits: ``1,200``, ``0.25``."""
-    return f"{number:,d}" if isinstance(number, int) and abs(number) < 10**15 else f"{number + 0.0:,.4g}"
+    is_whole = isinstance(number, int) or number.is_integer()
+    return f"{int(number):,d}" if is_whole and abs(number) < 10**15 else f"{number + 0.0:,.4g}"
 
 
 def at_a_glance(number: float) -> str:

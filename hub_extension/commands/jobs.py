@@ -134,9 +134,9 @@ def asked(job: Job) -> str:
 
 
 def progress(job: Job) -> str:
-    """Return the progress of a job, in steps, or of a sweep, in trials that have ended: ``12/60``."""
+    """Return the progress of a job, in steps, or of a sweep, in trials that ran to their end: ``12/60``."""
     if (trials := job.trials) is not None:
-        return f"{trials.number - trials.queued - trials.running - trials.paused}/{trials.number}"
+        return f"{trials.succeeded + trials.pruned + trials.failed}/{trials.number}"
     if job.progress.step is None:
         return ""
     return f"{job.progress.step:g}/{job.progress.of:g}" if job.progress.of else f"{job.progress.step:g}"

@@ -28,7 +28,7 @@ from springtide.scheduler.project_tree import (
     parents,
 )
 from springtide.scheduler.wire.trees import MAX_LISTED, MAX_SUBMODULES, ProjectTree, Submodule
-from springtide.scheduler.wording import count, given, listed, plural, size
+from springtide.scheduler.wording import amount, count, given, listed, plural, size
 
 MARKS = (".git", "pyproject.toml")
 """Names that mark the root of a project, as does a `.springtideignore`."""
@@ -552,7 +552,7 @@ class _Walk:
         line = next((f"/{folder}/" for folder in largest if folder), "*.json")
         msg = (
             f"The project {self.root} has {count(number, 'file')} ({size(total)}) of code, settings and small "
-            f"texts; a job takes {self.caps.files} files, links and empty folders among them, and "
+            f"texts; a job takes {amount(self.caps.files)} files, links and empty folders among them, and "
             f"{size(self.caps.bytes)}. Most are in {listed(named)}. What is data stays in place, and the job "
             f"reads it there, once {self.root / IGNORE_FILE} names it: add a line such as {given(line)}."
         )

@@ -19,7 +19,7 @@ from springtide.scheduler.wire import (
     Starts,
     in_image_of_submission,
 )
-from springtide.scheduler.wording import ago, count, size
+from springtide.scheduler.wording import ago, amount, count, size
 
 SHOWN: Final = 5
 """Maximum number of files that are named."""
@@ -89,7 +89,7 @@ def resumes_from(job: Job, now: float) -> str:
         return f"nothing: {why}"
     when = ago(job.saved, now)
     if job.checkpoint is None:
-        step = "" if job.saved_step is None else f" at step {job.saved_step:g}"
+        step = "" if job.saved_step is None else f" at step {amount(job.saved_step)}"
         return f"its checkpoint{step}, saved {when}"
     found = job.checkpoint
     loads = "if its program loads it when it starts"

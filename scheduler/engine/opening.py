@@ -223,6 +223,7 @@ async def _follow_inventory(
     transaction.follow_types()
     match_gpus(transaction, {each.key: each.placement for each in statuses})
     ledger.follow_all(transaction)
+    ledger.follow(transaction)
     if transaction.must_commit:
         await threads.write(threads.store.commit, write_batch(transaction))
         transaction.apply_to_state()
@@ -248,6 +249,7 @@ async def _create_projects(
 ) -> None:
     transaction = Transaction(state, nodes, now)
     create_configured_projects(transaction, projects)
+    ledger.follow(transaction)
     await threads.write(threads.store.commit, write_batch(transaction))
     transaction.apply_to_state()
 

@@ -36,6 +36,14 @@ class Group(NamedTuple):
     gpu_type: str
 
 
+class Borrowed(NamedTuple):
+    """The span in which a number of an attempt's GPUs were beyond the quota; ``end`` is None until it ends."""
+
+    start: float
+    end: float | None
+    gpus: int
+
+
 class Held(Struct, frozen=True, omit_defaults=True):
     """What is held at a moment, by whom and for which kind of work.
 
@@ -106,6 +114,19 @@ class Holding:
             for each in self.pieces
         )
         return replace(self, pieces=pieces) if pieces != self.pieces else self
+
+    def borrowed(self, end: float | None = None) -> tuple[Borrowed, ...]:
+        """Return when GPUs were borrowed if the holding ends at ``end``; None: it goes on."""
+        lasting = [each for each in self.pieces if end is None or each.start < end]
+        found: list[Borrowed] = []
+        for number, piece in enumerate(lasting):
+            gpus, start = piece.held.borrowed, piece.start
+            until = lasting[number + 1].start if number + 1 < len(lasting) else end
+            if found and (found[-1].end, found[-1].gpus) == (start, gpus):
+                found[-1] = found[-1]._replace(end=until)
+            elif gpus:
+                found.append(Borrowed(start, until, gpus))
+        return tuple(found)
 
     def entries(self, end: float, *, ended: str = "", lost: float = 0.0, first_id: int = 0) -> list[LedgerEntry]:
         """Return the entries of the holding if it ends at ``end``; ``first_id`` is the id of the first of them."""

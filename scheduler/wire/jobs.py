@@ -146,10 +146,19 @@ class GpuRef(Answer, frozen=True, kw_only=True):
     borrowed: bool = False
 
 
+class BorrowedSpan(Answer, frozen=True, kw_only=True):
+    """A span in which ``gpus`` of an attempt were beyond the quota; ``end`` is None while they are."""
+
+    start: float
+    end: float | None
+    gpus: int
+
+
 class Attempt(Answer, frozen=True, kw_only=True):
     """One run of a job. ``why`` says why it was started, ``ended_why`` why it stopped.
 
     ``gpus`` marks GPUs over quota as borrowed: of a live attempt those now, of an ended one those at its start.
+    ``borrowed`` says when how many were, as the ledger has it.
     """
 
     number: int
@@ -159,6 +168,7 @@ class Attempt(Answer, frozen=True, kw_only=True):
     workers: int
     gpus: list[GpuRef]
     created: float
+    borrowed: list[BorrowedSpan] = []
     gpu_type: str = ""
     """The type of its GPUs; empty if the pool has one type."""
     started: float | None = None

@@ -80,6 +80,18 @@ async def test_a_jobs_life_is_told_in_order_with_ids(pool, read):
     assert all(event.data["reason"]["text"] for event in kept)
 
 
+async def test_the_event_of_an_end_says_when_the_attempt_borrowed(pool, read):
+    reader = await read()
+    job = await pool.submit(gpus=4)
+    await pool.state(job.id, "running")
+    began = pool.clock.now
+    await pool.later(30.0)
+    pool.executor.end(pool.key(job.id), code=0)
+    await reader.until(lambda r: any(event.data["state"] == "succeeded" for event in r.of("job")))
+    [attempt] = reader.of("job")[-1].data["attempts"]
+    assert attempt["borrowed"] == [{"start": began, "end": attempt["ended"], "gpus": 2}]
+
+
 async def test_reading_goes_on_after_the_last_event_also_after_a_restart(pool, read):
     reader = await read()
     jobs = [(await pool.submit(gpus=8)).id for _ in range(3)]

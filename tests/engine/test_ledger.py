@@ -89,6 +89,44 @@ async def test_the_end_of_another_job_changes_what_is_borrowed(pool: Any) -> Non
     assert spans(pool, second.job) == [(10.0, 30.0, 2, 2), (30.0, 60.0, 2, 0)]
 
 
+def borrowed(job: wire.Job) -> list[tuple[float, float | None, int]]:
+    """Return when the last attempt borrowed, from its start, and how many GPUs."""
+    (attempt,) = job.attempts
+    return [(each.start - T0, None if each.end is None else each.end - T0, each.gpus) for each in attempt.borrowed]
+
+
+async def test_an_attempt_says_when_it_borrowed_as_the_ledger_has_it(pool: Any) -> None:
+    first, second = await running(pool, gpus=1), await running(pool, gpus=1)
+    third = await running(pool, gpus=2)
+    await pool.later(10.0)
+    assert borrowed(await pool.job(third.job)) == [(0.0, None, 2)]
+    await ended(pool, first)
+    await pool.later(20.0)
+    assert borrowed(await pool.job(third.job)) == [(0.0, 10.0, 2), (10.0, None, 1)]
+    await ended(pool, second)
+    await pool.later(80.0)
+    await ended(pool, third)
+    after = await pool.job(third.job)
+    assert borrowed(after) == [(0.0, 10.0, 2), (10.0, 30.0, 1)]
+    assert spans(pool, third.job) == [(0.0, 10.0, 2, 2), (10.0, 30.0, 2, 1), (30.0, 110.0, 2, 0)]
+    await pool.restart()
+    assert borrowed(await pool.job(third.job)) == borrowed(after)
+
+
+async def test_an_attempt_that_was_paused_keeps_when_it_borrowed(pool: Any) -> None:
+    key = await running(pool, gpus=4)
+    await pool.later(10.0)
+    await quota(pool, "susan", 4)
+    await pool.later(60.0)
+    await pool.engine.pause(key.job, "susan")
+    await pool.state(key.job, "paused")
+    await pool.engine.resume(key.job, "susan")
+    await pool.state(key.job, "running", attempt=2)
+    one, two = (await pool.job(key.job)).attempts
+    assert [(each.start - T0, each.end - T0, each.gpus) for each in one.borrowed] == [(0.0, 10.0, 2)]
+    assert two.borrowed == []
+
+
 async def test_each_attempt_has_entries_and_says_how_it_ended(pool: Any) -> None:
     key = await running(pool, gpus=1)
     await pool.later(10.0)

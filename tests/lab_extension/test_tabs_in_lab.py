@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable
 
 import pytest
 from hub_people import until
 from lab_bench import Lab, card
-from playwright.sync_api import BrowserContext, Locator, Page, Response, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Response, Route, expect
 from pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
@@ -175,9 +176,18 @@ def test_restored_tabs_have_the_names_of_their_jobs_and_the_table_its_filters_an
 def test_commands_about_a_job_ask_which_one(lab: Lab, context: BrowserContext, submit: Submit, entry: str) -> None:
     jobs = [submit("one of two"), submit("other of two")]
     tab = opened(lab, context, "which.ipynb")
+
+    def with_a_sweep(route: Route) -> None:
+        listed = route.fetch().json()
+        listed["items"].append(listed["items"][0] | {"id": "s1", "name": "a sweep", "trials": {"number": 4}})
+        route.fulfill(json=listed)
+
+    tab.route(re.compile(r"jobs\?mine=1&order=newest&limit=100"), with_a_sweep)
     tab.get_by_role("menuitem", name="Springtide").click()
     tab.get_by_role("menuitem", name=entry).click()
     expect(tab.locator(".jp-Dialog-header")).to_contain_text("which job?")
+    sweeps = tab.locator(".jp-Dialog select option", has_text="a sweep (s1)")
+    expect(sweeps).to_have_count(1 if entry == "Open a Job…" else 0)
     choice = f"{jobs[0].name} ({jobs[0].id})"
     expect(tab.locator(".jp-Dialog select option", has_text=choice)).to_have_count(1)
     tab.locator(".jp-Dialog select").select_option(choice)
@@ -189,6 +199,28 @@ def test_commands_about_a_job_ask_which_one(lab: Lab, context: BrowserContext, s
         tab.locator(".lm-CommandPalette-item", has_text="Open a Job…").click()
         expect(tab.locator(".jp-Dialog-header")).to_have_text("Open which job?")
     tab.locator(".jp-Dialog-button.jp-mod-reject").click()
+
+
+@pytest.mark.parametrize("width", [1000, 1600])
+def test_the_table_fits_its_tab_and_its_buttons_have_one_shape(
+    lab: Lab, context: BrowserContext, submit: Submit, width: int
+) -> None:
+    job = submit("fits", program="print('all done')")
+    tab = opened(lab, context, f"fits-{width}.ipynb")
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.evaluate(RUN, ["springtide:open-jobs", {}])
+    row = tab.locator(f"[data-job='{job.id}']")
+    expect(row).to_have_attribute("data-state", "succeeded")
+    frame = tab.locator(".st-wide-table").element_handle()
+    tab.wait_for_function("(frame) => frame.clientWidth > 0 && frame.scrollWidth <= frame.clientWidth", arg=frame)
+    for part in ("[data-label='time']", ".st-reason"):
+        assert row.locator(part).evaluate("(cell) => cell.scrollWidth <= cell.clientWidth")
+        expect(row.locator(part)).to_be_visible()
+    shapes = tab.locator(".springtide-tab .st-button:visible").evaluate_all(
+        "(all) => all.map((one) => getComputedStyle(one).borderRadius)"
+    )
+    assert len(shapes) > 2
+    assert len(set(shapes)) == 1
 
 
 def test_a_comparison_and_addresses_of_pages_open_beside_jupyterlab(

@@ -130,6 +130,7 @@ export function attempt(number, state, started, ended, changes = {}) {
     state,
     workers: 1,
     gpus: [gpu(0), gpu(1), gpu(2, true), gpu(3, true)],
+    borrowed: [{ start: started - 1, end: ended, gpus: 2 }],
     created: started - 1,
     started,
     ended,

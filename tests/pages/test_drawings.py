@@ -12,6 +12,7 @@ from widget_host import WIDGET
 from springtide.scheduler.client.descriptions import facts
 from springtide.scheduler.model import PRIORITIES
 from springtide.scheduler.wire import JobEnvironment
+from springtide.scheduler.wording import size
 from springtide.widgets import visuals
 
 SECTIONS = ["glance", "bar", "tide", "cards", "rows", "project", "log", "big", "none"]
@@ -263,6 +264,84 @@ def test_the_life_shows_attempts_and_the_reason_of_each_pause(gallery: Page) -> 
     expect(gallery.locator("[role=tooltip]")).to_contain_text(
         "The project “nlp” asked for its 2 GPUs back, for the job “bert”."
     )
+
+
+def test_an_ended_attempt_is_hatched_for_the_time_in_which_it_borrowed(gallery: Page) -> None:
+    draw_card(
+        gallery,
+        """{ state: 'succeeded', held: [], submitted: 900, ended: 1100, attempts: [{
+            number: 1, state: 'succeeded', workers: 1, gpus: [{ node: 'a', label: 'a 0', borrowed: true }],
+            borrowed: [{ start: 900, end: 920, gpus: 1 }], created: 900, started: 900, ended: 1100 }] }""",
+    )
+    card = gallery.locator("#own")
+    parts = card.get_by_test_id("life-part")
+    assert parts.evaluate_all("(all) => all.map((part) => part.dataset.borrowed)") == ["1", "0"]
+    widths = parts.evaluate_all("(all) => all.map((part) => part.getBoundingClientRect().width)")
+    assert widths[0] / sum(widths) == pytest.approx(0.1, abs=0.02)
+    assert card.get_by_test_id("life-attempt").get_attribute("data-tip").split("\n")[2] == (
+        "1 GPU, borrowed for 20 s"
+    )
+
+
+def test_sizes_are_written_as_terminals_write_them(gallery: Page) -> None:
+    sizes = [0, 512, 1023, 1024, 1536, 20 * 2**20, 2**30, 5 * 2**40]
+    written = gallery.evaluate(
+        """async (sizes) => {
+            const { size } = await import("/visuals/base/words.js");
+            return sizes.map(size);
+        }""",
+        sizes,
+    )
+    assert written == [size(each) for each in sizes]
+
+
+def test_cancelled_trials_are_not_among_those_that_are_done(gallery: Page) -> None:
+    words = gallery.evaluate(
+        """async () => {
+            const { shortTrialsWords, trialsWords } = await import("/visuals/base/sweep_words.js");
+            const counts = { number: 16, succeeded: 0, pruned: 0, failed: 0, cancelled: 16, best: null };
+            return [trialsWords(counts), shortTrialsWords({ ...counts, succeeded: 3, cancelled: 0 })];
+        }"""
+    )
+    assert words == ["0 of 16 trials, 16 cancelled", "3/16 trials"]
+
+
+def test_an_estimate_out_of_sight_says_that_the_pool_may_have_changed_and_is_asked_for_again(
+    gallery: Page,
+) -> None:
+    drawn = gallery.evaluate(
+        """async () => {
+            const { FormSession } = await import("/visuals/live/form_session.js");
+            const { formEstimate } = await import("/visuals/views/form_estimate.js");
+            const { patch } = await import("/visuals/base/dom.js");
+            let asked = 0;
+            const said = { role: "state", text: "It would start now." };
+            const estimate = { code: "estimate-now", text: said.text, sentences: [said], params: { gpus: 1 } };
+            const review = async () => ({ problems: {}, estimate, later: "", asked: (asked += 1) });
+            const session = new FormSession({ review });
+            session.form = { fields: [], person: { projects: [] }, notebooks: [] };
+            const place = document.createElement("div");
+            const draw = () => {
+                patch(place, formEstimate(session, {}));
+                return [asked, place.querySelectorAll(".st-outdated").length, place.textContent];
+            };
+            session.reviewing.want(0);
+            await session.reviewing.rest();
+            const states = [draw()];
+            session.heardNews(false);
+            states.push(draw());
+            place.querySelector("[data-testid=form-ask]").click();
+            states.push(draw());
+            await session.reviewing.rest();
+            states.push(draw());
+            session.heardNews(true);
+            states.push(draw());
+            session.stop();
+            return states;
+        }"""
+    )
+    assert [(asked, outdated) for asked, outdated, _ in drawn] == [(1, 0), (1, 1), (1, 0), (2, 0), (2, 0)]
+    assert "The pool may have changed since." in drawn[1][2]
 
 
 def test_a_resumed_job_has_a_mark_on_its_curve(gallery: Page) -> None:
@@ -573,8 +652,8 @@ def test_a_log_marks_where_an_attempt_begins_and_a_card_names_the_newest_checkpo
         "── attempt 3 of train, started again with a checkpoint CLOCK on node-1 ──\nfour\n"
     )
     assert drawn["words"] == [
-        "Newest checkpoint: last.ckpt (Lightning, 120 MB, saved 2 min ago).",
-        "Resumes from last.ckpt (Lightning, 120 MB, saved 2 min ago).",
+        "Newest checkpoint: last.ckpt (Lightning, 114.4 MiB, saved 2 min ago).",
+        "Resumes from last.ckpt (Lightning, 114.4 MiB, saved 2 min ago).",
         None,
     ]
     assert drawn["again"] == ["── attempt 2 of a, started again CLOCK ──", "── attempt 7 of a ──"]

@@ -28,13 +28,13 @@ JANUARY = "report?start=2020-01-01&end=2020-01-10"
 YOUNG = {"gpu_hours_held": 0.4, "gpu_hours_borrowed": 0.1, "gpu_hours_quota": 0.3, "gpu_hours_lent": 0.02}
 
 
-def held_on(page: Page, days: list[str]) -> Page:
+def held_on(page: Page, days: list[str], project: str = "vision") -> Page:
     """The page of January with a project that held a part of a GPU-hour on each of these days."""
 
     def answer(route: Route) -> None:
         report = route.fetch().json()
         report["rows"] = [
-            report["total"] | YOUNG | {"by": {name: day if name == "day" else "vision" for name in report["by"]}}
+            report["total"] | YOUNG | {"by": {name: day if name == "day" else project for name in report["by"]}}
             for day in days
         ]
         report["columns"] = [{"name": "gpu_hours_lent", "title": "lent h", "hint": ""}]
@@ -125,6 +125,25 @@ def test_nothing_is_wider_than_the_window(visit: Visit, width: int) -> None:
     page = ready(visit("admin", "report"))
     page.set_viewport_size({"width": width, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.usefixtures("held")
+def test_the_total_stands_under_the_columns_of_the_rows_in_a_narrow_window(visit: Visit) -> None:
+    page = ready(visit("admin", "report"))
+    page.set_viewport_size({"width": 400, "height": 900})
+    places = "(row) => [...row.cells].map((cell) => Math.round(cell.getBoundingClientRect().left))"
+    row = page.get_by_test_id("report-row").first
+    total = page.get_by_test_id("report-total")
+    assert total.evaluate(places) == row.evaluate(places)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_what_belongs_to_no_project_has_a_bar_and_says_that_workspaces_held_it(visit: Visit) -> None:
+    page = held_on(visit("admin", JANUARY), ["2020-01-10"], project="")
+    bars = page.get_by_test_id("report-bars")
+    expect(bars).to_contain_text("no project (workspaces)")
+    expect(bars.get_by_role("img")).to_have_count(1)
+    expect(page.get_by_test_id("section-tide")).to_contain_text("no project (workspaces)")
 
 
 @pytest.mark.usefixtures("held")

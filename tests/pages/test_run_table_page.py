@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from pages_service import Service
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import JobFilter
@@ -69,6 +69,7 @@ def test_a_refused_condition_is_an_error_at_its_field_and_says_whose_rows_stay(v
     field.fill("nope > 1")
     expect(refused).to_contain_text("“nope” is no column, and no argument or metric")
     expect(refused).to_contain_text("The rows below are still those of “lr > 0.5”.")
+    assert re.search(r"[.!?] The rows below", refused.inner_text())
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_have_attribute("aria-describedby", str(refused.get_attribute("id")))
     expect(page.get_by_test_id("job-row")).to_have_css("opacity", "0.55")
@@ -83,6 +84,54 @@ def test_a_refused_condition_is_an_error_at_its_field_and_says_whose_rows_stay(v
     expect(refused).to_have_count(0)
     expect(field).not_to_have_attribute("aria-invalid", "true")
     expect(page.get_by_test_id("job-row").first).to_have_css("opacity", "1")
+
+
+def reported(job: dict[str, object]) -> None:
+    """Give a job arguments and metrics by many names, some of them those of columns."""
+    job["arguments"] = {f"a_long_argument_{number}": f"{job['name']} {number}" for number in range(3)}
+    job["progress"] |= {"step": 3, "of": 4, "values": {"state": 3, "reason": 0.5}, "best": {}}
+
+
+@pytest.mark.parametrize("width", [1000, 1280, 1600])
+def test_as_many_columns_show_by_themselves_as_leave_the_reason_in_sight(
+    visit: Visit, runs: object, width: int
+) -> None:
+    page = open_ended(visit)
+
+    def answer(route: Route) -> None:
+        jobs = route.fetch().json()
+        for job in jobs["items"]:
+            reported(job)
+        route.fulfill(json=jobs)
+
+    page.route(re.compile(r"/api/v1/jobs\?"), answer)
+    page.set_viewport_size({"width": width, "height": 800})
+    page.get_by_test_id("filter-all").click()
+    expect(page.locator("td[data-label='progress']").first).to_have_text("75 %")
+    frame = page.locator(".st-wide-table")
+    page.wait_for_function("(frame) => frame.scrollWidth <= frame.clientWidth", arg=frame.element_handle())
+    reason = page.get_by_test_id("row-reason").first.bounding_box()
+    fold = page.get_by_test_id("open-card").first.bounding_box()
+    assert reason is not None
+    assert fold is not None
+    assert reason["width"] >= 120
+    assert reason["x"] + reason["width"] <= fold["x"]
+
+
+def test_a_metric_that_is_called_like_a_column_says_so(visit: Visit, runs: object) -> None:
+    page = open_ended(visit)
+
+    def answer(route: Route) -> None:
+        jobs = route.fetch().json()
+        for job in jobs["items"]:
+            job["progress"] |= {"values": {"state": 3}}
+        route.fulfill(json=jobs)
+
+    page.route(re.compile(r"/api/v1/jobs\?"), answer)
+    page.set_viewport_size({"width": 1600, "height": 800})
+    page.get_by_test_id("filter-all").click()
+    expect(page.locator("th[data-column='last.state']")).to_have_text("state (metric)")
+    expect(page.locator("th[data-column='state']")).to_contain_text(re.compile(r"^state(?! \()"))
 
 
 def test_dates_of_a_search_are_in_the_time_zone_of_the_browser(visit: Visit, runs: object) -> None:

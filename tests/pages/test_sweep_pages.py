@@ -58,6 +58,7 @@ def test_the_page_of_a_sweep_shows_its_trials_live_and_links_to_them(visit: Visi
     expect(card.locator("[data-trial='3']")).to_have_attribute("data-state", "running")
     expect(card.get_by_test_id("sweep-gpus")).to_contain_text("1 GPU within quota")
     expect(card.get_by_test_id("sweep-parallel")).to_be_visible()
+    expect(page.get_by_test_id("section-facts").locator("dt", has_text="Last saved")).to_have_count(0)
     table, compare = page.locator(".st-trials-scroll"), page.get_by_test_id("trials-compare")
     below, after = table.bounding_box(), compare.bounding_box()
     assert below is not None

@@ -33,6 +33,21 @@ def test_a_sum_at_a_glance_is_short_and_never_0_unless_it_is(number: float, said
     assert wording.at_a_glance(number) == said
 
 
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (2895, "2,895"),
+        (2895.0, "2,895"),
+        (289_512.0, "289,512"),
+        (0.25, "0.25"),
+        (-0.0, "0"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_a_whole_number_is_written_in_full_whatever_its_type(number: float, said: str) -> None:
+    assert wording.amount(number) == said
+
+
 def test_a_plural_may_be_a_word_of_its_own() -> None:
     assert [wording.count(number, "retry", "retries") for number in (1, 3)] == ["1 retry", "3 retries"]
 

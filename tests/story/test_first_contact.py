@@ -33,7 +33,7 @@ def test_the_first_pages_carry_the_products_name_and_one_word_for_workspaces(hub
             assert page.locator(part).evaluate("(node) => getComputedStyle(node).backgroundColor") != ORANGE
     jemma = Person.log_in(browser, hub, "jemma")
     jemma.tab.goto(f"{hub.url}/hub/home")
-    links = ["Home", "My jobs", "Pool", "Workspaces", "Notifications", "Token"]
+    links = ["Home", "My jobs", "Pool", "Workspaces", "Report", "Notifications", "Token"]
     expect(jemma.tab.locator("nav .nav-link")).to_have_text(links)
     expect(jemma.tab.locator("main #start")).to_have_text(re.compile(r"Start\s+my workspace"))
     jemma.tab.goto(f"{hub.url}/hub/spawn")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from springtide.scheduler.client.descriptions import expectation
 from springtide.scheduler.client.log_text import ESCAPES
 from springtide.scheduler.wire import Job, TrialCounts
-from springtide.scheduler.wording import count, gpus, workers
+from springtide.scheduler.wording import amount, count, gpus, workers
 
 GLYPHS = {
     "queued": "◷",
@@ -65,7 +65,7 @@ def progress(job: Job) -> str:
     step, of = job.progress.step, job.progress.of
     if step is None:
         return ""
-    return f"step {step:g}" if of is None else f"step {step:g} of {of:g}"
+    return f"step {amount(step)}" if of is None else f"step {amount(step)} of {amount(of)}"
 
 
 def ended(trials: TrialCounts) -> int:

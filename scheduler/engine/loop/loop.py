@@ -27,7 +27,7 @@ from springtide.scheduler.engine.loop.tick import Tick, TickBuilder, TimeLimits
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.populations import Populations
 from springtide.scheduler.engine.settings import EngineSettings, Stats
-from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state import ledger, lifecycle
 from springtide.scheduler.engine.state.endings import next_end
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.state.write_batch import write_batch
@@ -218,6 +218,7 @@ class Loop:
             return
         tick = Tick(Transaction(self._state, self._parts.ticks.nodes, self._clock()))
         step = tick.transaction.shift_times(self._parts.clock.anchor())
+        ledger.follow(tick.transaction)
         await self._commit(tick, [])
         self._apply_to_state(tick, [])
         if step:
@@ -307,9 +308,13 @@ class Loop:
     # ---------- commit
 
     def _event_records(self, tick: Tick) -> list[EventRecord]:
-        """Return the events to be written with the tick, and add its notifications and their deliveries to it."""
+        """Return the events to be written with the tick, and add its notifications and their deliveries to it.
+
+        What the tick changes of held GPUs joins the ledger before: events show what ended attempts borrowed.
+        """
         if not tick.transaction.must_commit:
             return []
+        ledger.follow(tick.transaction)
         tick.notifications = self._parts.outbox.notifications(tick.transaction)
         records = self._parts.broadcast.event_records(tick.transaction, tick.notifications)
         tick.deliveries = self._parts.outbox.deliveries(tick.notifications, records)

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from springtide.scheduler.engine.state.borrowing import Borrowing, holds_the_same
 from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -28,7 +30,10 @@ _GPUS = {Environment.TRAIN: FactKind.GPUS, Environment.BUILD: FactKind.BUILD_GPU
 
 
 def follow(transaction: Transaction) -> None:
-    """Add what a transaction changes of held GPUs and quotas to its holdings, facts and entries of the ledger."""
+    """Add what a transaction changes of held GPUs and quotas to its holdings, facts and entries of the ledger.
+
+    Attempts that end get the spans in which they borrowed. Call it once, when nothing else changes any more.
+    """
     _end_attempts(transaction)
     _follow_jobs(transaction)
     for user, server in list(transaction.workspaces.changes):
@@ -55,7 +60,7 @@ def follow_all(transaction: Transaction) -> None:
 
 def _end_attempts(transaction: Transaction) -> None:
     """Close the holdings of attempts that end."""
-    for job in transaction.jobs.values():
+    for job in list(transaction.jobs.values()):
         before = transaction.state.jobs.get(job.id)
         live = None if before is None else before.live
         if live is None or (job.live is not None and job.live.number == live.number):
@@ -63,7 +68,9 @@ def _end_attempts(transaction: Transaction) -> None:
         ended = next(each for each in job.attempts if each.number == live.number)
         end = transaction.now if ended.ended is None else ended.ended
         _put_wait(transaction, job, ended)
-        _close(transaction, _key(ended), end, ended=ended.state.value, lost=lost_work(ended))
+        holding = _close(transaction, _key(ended), end, ended=ended.state.value, lost=lost_work(ended))
+        if holding is not None:
+            transaction.put_job(job.with_attempt(structs.replace(ended, borrowing=holding.borrowed(end))))
 
 
 def _follow_jobs(transaction: Transaction) -> None:
@@ -206,13 +213,16 @@ def _held_by(record: WorkspaceRecord, prices: Mapping[str, float]) -> Held:
     )
 
 
-def _close(transaction: Transaction, key: HoldingKey, end: float, *, ended: str = "", lost: float = 0.0) -> None:
-    """Make entries of a holding that has ended."""
+def _close(
+    transaction: Transaction, key: HoldingKey, end: float, *, ended: str = "", lost: float = 0.0
+) -> Holding | None:
+    """Make entries of a holding that has ended, and return it."""
     holding = transaction.holdings.get(key)
     if holding is not None:
         first = transaction.state.last_entry + len(transaction.entries) + 1
         transaction.entries += holding.entries(end, ended=ended, lost=lost, first_id=first)
         transaction.holdings.remove(key)
+    return holding
 
 
 # ---------- facts

@@ -1,18 +1,13 @@
-"""The writes of a transaction, as the store takes them, the ledger's among them."""
+"""The writes of a transaction, as the store takes them."""
 
 from __future__ import annotations
 
-from springtide.scheduler.engine.state import ledger
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.store.records import JobRecord, WriteBatch
 
 
 def write_batch(transaction: Transaction) -> WriteBatch:
-    """Return the writes of a transaction, and the reports that earlier ones did not write.
-
-    Call it once: what the transaction changes of held GPUs joins it as changes of the ledger.
-    """
-    ledger.follow(transaction)
+    """Return the writes of a transaction, and the reports that earlier ones did not write."""
     batch = WriteBatch(
         bundles=transaction.bundles,
         audit=transaction.audit,

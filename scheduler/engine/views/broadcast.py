@@ -66,7 +66,7 @@ class Broadcast:
         """Return the events to be written with the transaction, ``notifications`` last."""
         state, now = self._read_model.state, transaction.now
         context = self._read_model.view_context_with(
-            transaction.borrowing(), transaction.trials_of, transaction.jobs
+            transaction.borrowing(), transaction.trials_of, transaction.holdings.get, transaction.jobs
         )
         brief = job_view.ViewContext(
             context.labels,
@@ -77,6 +77,7 @@ class Broadcast:
             _none,
             _none,
             context.trials_of,
+            context.holding,
             _none,
             context.at_stake,
             context.is_deleted,

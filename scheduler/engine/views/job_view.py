@@ -23,6 +23,7 @@ from springtide.scheduler.metrics import Extremes, Goal, best_of, goal_of
 from springtide.scheduler.model import JobState
 from springtide.scheduler.population import Population
 from springtide.scheduler.sentences import Sentence
+from springtide.scheduler.store.ledger import Borrowed, Holding, HoldingKey
 from springtide.scheduler.store.records import (
     Asked,
     AttemptRecord,
@@ -156,10 +157,11 @@ class ViewContext:
     ``borrowing`` gives the number of a job's borrowed GPUs. By a waiting job's id, ``waiting_reason`` gives why it
     waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start and
     ``starts_if`` what lets it start, if known; ``usage`` gives the measured use of a running job, if any, by its
-    id, ``trials_of`` the unfinished trials of a sweep by its id; ``slow_placement`` returns the placement with
-    which a running job would be faster, if one is known; ``at_stake`` returns the seconds that a job has run, None
-    unless it can be paused now; ``is_deleted`` says whether a person deleted the job with this id; ``closes``
-    returns which maintenance a running job will be paused for.
+    id, ``trials_of`` the unfinished trials of a sweep by its id, ``holding`` what a live attempt has held by its
+    key in the ledger; ``slow_placement`` returns the placement with which a running job would be faster, if one is
+    known; ``at_stake`` returns the seconds that a job has run, None unless it can be paused now; ``is_deleted``
+    says whether a person deleted the job with this id; ``closes`` returns which maintenance a running job will be
+    paused for.
     """
 
     labels: GpuLabels
@@ -170,6 +172,7 @@ class ViewContext:
     starts_if: Callable[[str], Diagnosed | None]
     usage: Callable[[str], wire.JobUsage | None]
     trials_of: Callable[[str], Sequence[JobRecord]]
+    holding: Callable[[HoldingKey], Holding | None]
     slow_placement: Callable[[JobRecord], SlowPlacement | None]
     at_stake: Callable[[JobRecord], float | None]
     is_deleted: Callable[[str], bool]
@@ -569,11 +572,22 @@ def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.
             item,
             context.labels,
             now_borrowed if item.state.live else item.borrowed,
+            _borrowing(item, context),
             _left(record, item),
             past=record.state.final or item is not record.attempts[-1],
         )
         for item in record.attempts[first:]
     ]
+
+
+def _borrowing(item: AttemptRecord, context: ViewContext) -> Sequence[Borrowed]:
+    """Return when GPUs of an attempt were borrowed; without a record of that, those of its start all the time."""
+    if item.state.live:
+        holding = context.holding((item.job, item.number, "", ""))
+        return () if holding is None else holding.borrowed()
+    if item.borrowing is None:
+        return (Borrowed(item.created, item.ended, item.borrowed),) if item.borrowed else ()
+    return item.borrowing
 
 
 def best_value(name: str, extremes: Extremes, goal: Goal | None = None) -> wire.BestValue:
@@ -598,12 +612,18 @@ def progress(record: JobRecord) -> wire.Progress:
 
 
 def attempt(
-    record: AttemptRecord, labels: GpuLabels, borrowed: int, left: Sequence[model.Reason] = (), *, past: bool
+    record: AttemptRecord,
+    labels: GpuLabels,
+    borrowed: int,
+    spans: Sequence[Borrowed],
+    left: Sequence[model.Reason] = (),
+    *,
+    past: bool,
 ) -> wire.Attempt:
     """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed.
 
-    ``left`` are reasons that follow why it ended. Of a ``past`` attempt, after which the job ran again or ended,
-    no sentence says what happens next: that has happened.
+    ``spans`` are those in which it borrowed. ``left`` are reasons that follow why it ended. Of a ``past`` attempt,
+    after which the job ran again or ended, no sentence says what happens next: that has happened.
     """
     ended = None if record.ended_why is None else _rendered(record.ended_why, record.ended_why, *left)
     if ended is not None and past:
@@ -614,6 +634,7 @@ def attempt(
         state=record.state.value,
         workers=len(record.placement),
         gpus=labels.refs(record.placement, borrowed),
+        borrowed=[wire.BorrowedSpan(start=each.start, end=each.end, gpus=each.gpus) for each in spans],
         gpu_type=labels.shown_type(record.gpu_type),
         created=record.created,
         started=record.started,

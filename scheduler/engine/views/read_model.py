@@ -26,6 +26,7 @@ from springtide.scheduler.engine.views import idle_view, job_view, node_views, p
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Diagnoses, diagnosed
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.model import JobState, Standing
+from springtide.scheduler.store.ledger import Holding, HoldingKey
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.workload import Line, Workload
 
@@ -90,16 +91,19 @@ class ReadModel:
     def view_context(self) -> job_view.ViewContext:
         """Return what views of jobs need besides the record."""
         if self._context is None:
-            self._context = self.view_context_with(self.state.borrowing(), self.state.trials_of, {})
+            self._context = self.view_context_with(
+                self.state.borrowing(), self.state.trials_of, self.state.holdings.get, {}
+            )
         return self._context
 
     def view_context_with(
         self,
         borrowing: Borrowing,
         trials_of: Callable[[str], Sequence[JobRecord]],
+        holding: Callable[[HoldingKey], Holding | None],
         changed: Mapping[str, JobRecord],
     ) -> job_view.ViewContext:
-        """Return what views of jobs need, with the borrowed GPUs, trials and changed jobs of a transaction."""
+        """Return what views need, with borrowed GPUs, trials, holdings and changed jobs of a transaction."""
         line = self.line_without_gpus(changed)
 
         def without_gpus(job_id: str) -> JobRecord | None:
@@ -128,6 +132,7 @@ class ReadModel:
             self._starts_if,
             self._usage.get,
             trials_of,
+            holding,
             self._slow_placement,
             self._at_stake,
             self.state.deleted_jobs.__contains__,

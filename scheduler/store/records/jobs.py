@@ -14,6 +14,7 @@ from springtide.scheduler.arguments import Argument, of_values, without_secrets_
 from springtide.scheduler.metrics import Extremes, Values
 from springtide.scheduler.model import Block, Checkpoint, HomeAccess, JobState, Placement, Reason, Spread
 from springtide.scheduler.runs import Run
+from springtide.scheduler.store.ledger import Borrowed
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
 from springtide.scheduler.wire.submission import JobOptions
 from springtide.scheduler.wire.trees import ProjectTree
@@ -261,7 +262,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     ``created`` is when its start was decided, ``started`` when its processes started. ``asked`` is what it was
     asked to do at ``asked_at``, for the reason ``asked_why``. ``seen`` says that the executor has reported it at
     least once. ``step_before`` is the highest step of the job when it began, ``had_checkpoint`` whether the job
-    had a checkpoint then, ``borrowed`` the number of its GPUs that were borrowed, ``gpu_type`` their type.
+    had a checkpoint then, ``borrowed`` the number of its GPUs that were borrowed then, ``gpu_type`` their type.
+    ``borrowing`` are, of an ended one, the spans in which it borrowed, None if none were recorded.
     ``counted`` are the steps that give its speed.
     """
 
@@ -286,6 +288,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     step_before: float | None = None
     had_checkpoint: bool = False
     borrowed: int = 0
+    borrowing: tuple[Borrowed, ...] | None = None
     gpu_type: str = ""
     counted: CountedSteps | None = None
 
@@ -528,11 +531,10 @@ class JobRecord(msgspec.Struct, frozen=True):
         return JobRecord(self.spec, structs.replace(self.standing, **changes), self.attempts)
 
     def with_attempt(self, attempt: AttemptRecord) -> JobRecord:
-        """Return the job with its last attempt replaced if that has the same number, and appended otherwise."""
-        kept = (
-            self.attempts[:-1] if self.attempts and self.attempts[-1].number == attempt.number else self.attempts
-        )
-        return JobRecord(self.spec, self.standing, (*kept[-(KEPT_ATTEMPTS - 1) :], attempt))
+        """Return the job with the attempt of the same number replaced, or with one more."""
+        before = (each for each in self.attempts if each.number < attempt.number)
+        after = (each for each in self.attempts if each.number > attempt.number)
+        return JobRecord(self.spec, self.standing, (*before, attempt, *after)[-KEPT_ATTEMPTS:])
 
 
 KEPT_ATTEMPTS = 100

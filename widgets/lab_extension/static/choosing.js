@@ -11,12 +11,12 @@ export function isJobId(value) {
 
 /**
  * Promises the id of a job: `given` if it is one, else that of the only job of `query`, else the one that the person
- * chooses; null if none is chosen. Throws `none` without any.
+ * chooses; null if none is chosen. Throws `none` without any. `offers(job)` says which are offered.
  */
-export async function chooseJob(shared, feed, given, { query, title, none }) {
+export async function chooseJob(shared, feed, given, { query, title, none, offers = () => true }) {
   if (isJobId(given)) return given;
   const { InputDialog } = shared["@jupyterlab/apputils"];
-  const { items } = await feed.call("GET", `jobs?${query}`);
+  const items = (await feed.call("GET", `jobs?${query}`)).items.filter(offers);
   if (!items.length) throw new Error(none);
   if (items.length === 1) return items[0].id;
   const names = items.map(({ id, name }) => `${clean(name)} (${id})`);

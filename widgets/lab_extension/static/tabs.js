@@ -55,7 +55,12 @@ export function addTabs(app, shared, feed, pages, parts, Shown, icon) {
     caption: "Open TensorBoard with the metrics and event files of one of your jobs",
     execute: async ({ job }) => {
       try {
-        const id = await chooseJob(shared, feed, job, { ...LATEST, title: "TensorBoard of which job?" });
+        const id = await chooseJob(shared, feed, job, {
+          ...LATEST,
+          title: "TensorBoard of which job?",
+          none: "None of your latest jobs has a TensorBoard: it shows single jobs and trials.",
+          offers: ({ trials }) => !trials,
+        });
         if (id !== null) window.open(feed.links.boardOf([id]), "_blank", "noopener");
       } catch (error) {
         await shared["@jupyterlab/apputils"].showErrorMessage("TensorBoard was not opened", clean(error.message));

@@ -22,9 +22,19 @@ export function endedTrials(counts) {
   return counts.succeeded + counts.pruned + counts.failed + counts.cancelled;
 }
 
-/** `12 of 60 trials`. */
+/** The number of trials of a sweep that ran to their end, whatever it was: those that nobody cancelled. */
+export function finishedTrials(counts) {
+  return endedTrials(counts) - counts.cancelled;
+}
+
+/** `12 of 60 trials`, `12 of 60 trials, 3 cancelled`. */
 export function trialsWords(counts) {
-  return `${amount(endedTrials(counts))} of ${amount(counts.number)} ${counts.number === 1 ? "trial" : "trials"}`;
+  const trials = counts.number === 1 ? "trial" : "trials";
+  return `${amount(finishedTrials(counts))} of ${amount(counts.number)} ${trials}${cancelledWords(counts)}`;
+}
+
+function cancelledWords({ cancelled }) {
+  return cancelled ? `, ${amount(cancelled)} cancelled` : "";
 }
 
 /** A population: `8 members`, `generation 2 of 10`, `10 steps each`; empty for any other sweep. */
@@ -34,10 +44,10 @@ export function populationWords({ population }) {
   return [`${amount(members)} members`, `generation ${generation} of ${generations}`, `${amount(every)} steps each`];
 }
 
-/** A sweep in a list: `12/60 trials, best 0.031`. */
+/** A sweep in a list: `12/60 trials, 3 cancelled, best 0.031`. */
 export function shortTrialsWords(counts) {
   const best = counts.best ? `, best ${amount(counts.best.value)}` : "";
-  return `${amount(endedTrials(counts))}/${amount(counts.number)} trials${best}`;
+  return `${amount(finishedTrials(counts))}/${amount(counts.number)} trials${cancelledWords(counts)}${best}`;
 }
 
 /** A parameter as a plain value: of one that JSON cannot express, such as a list, its text. */

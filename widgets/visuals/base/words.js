@@ -91,11 +91,11 @@ export function freeWords(counts = {}) {
   return words.join(", ") || "none idle";
 }
 
-/** A number of bytes: `512 B`, `1.5 MB`. */
+/** A number of bytes: `512 B`, `1.5 KiB`, `20.0 MiB`; `size` of `scheduler/wording.py` is the same for terminals. */
 export function size(bytes) {
-  const units = ["B", "kB", "MB", "GB", "TB"];
-  const place = Math.min(units.length - 1, bytes < 1 ? 0 : Math.floor(Math.log10(bytes) / 3));
-  return `${Number((bytes / 1000 ** place).toPrecision(3))} ${units[place]}`;
+  const units = ["B", "KiB", "MiB", "GiB"];
+  const place = units.findLastIndex((_, power) => bytes >= 1024 ** power);
+  return place < 1 ? `${bytes} B` : `${(bytes / 1024 ** place).toFixed(1)} ${units[place]}`;
 }
 
 /** Memory in powers of two, as GPU tools report it: `512 MiB`, `79.6 GiB`. */
@@ -148,6 +148,12 @@ export function ago(at, now) {
 /** How long the words of `ago` stay true enough while nothing happens, in seconds. */
 export function agoLasts(at, now) {
   return now - at < RECENT_S ? RECENT_LASTS_S : OLD_LASTS_S;
+}
+
+/** Text of others with a full stop, unless it ends with a mark. */
+export function asSentence(text) {
+  const said = clean(text);
+  return /[.!?…]$/.test(said) ? said : `${said}.`;
 }
 
 /** The exact local date and time, formatted once. */

@@ -1,5 +1,6 @@
 /** The job's life: one bar from submission to end, attempts as segments, waits and pauses as gaps. */
 
+import { borrowedParts, borrowedWords } from "../base/borrowing.js";
 import { h, patch } from "../base/dom.js";
 import { colourOf, isFinal, stage, stateWord } from "../base/glyphs.js";
 import { sentencesOf } from "../base/job_words.js";
@@ -84,9 +85,9 @@ function drawGap(gap, span) {
 function drawAttempt(attempt, end, span, now) {
   const from = attempt.started ?? attempt.created;
   const to = attempt.ended ?? end;
-  const borrowed = attempt.gpus.filter((gpu) => gpu.borrowed).length;
-  const lines = attemptLines(attempt, from, to, borrowed, now);
-  const share = attempt.gpus.length ? (100 * borrowed) / attempt.gpus.length : 0;
+  const lines = attemptLines(attempt, from, to, now);
+  const whole = Math.max(to - from, SHORTEST_S);
+  const parts = borrowedParts(attempt, from, from + whole);
   return h(
     "div",
     {
@@ -99,21 +100,37 @@ function drawAttempt(attempt, end, span, now) {
       "data-tip": lines.join("\n"),
       "data-testid": "life-attempt",
     },
+    parts.map((part) => drawPart(attempt, part, whole)),
+    h("span", { key: "number", class: "st-life-number" }, attempt.number),
+  );
+}
+
+function drawPart(attempt, { from, to, borrowed }, whole) {
+  const share = attempt.gpus.length ? (100 * borrowed) / attempt.gpus.length : 0;
+  return h(
+    "div",
+    {
+      key: `part ${from}`,
+      class: "st-life-part",
+      style: { width: `${(100 * (to - from)) / whole}%` },
+      "data-testid": "life-part",
+      "data-borrowed": borrowed,
+    },
     h("div", { key: "borrowed", class: "st-hatched", style: { height: `${share}%` } }),
     h("div", {
       key: "own",
       class: `st-solid${attempt.ended ? "" : ` st-${attempt.state}`}`,
       style: { height: `${100 - share}%` },
     }),
-    h("span", { key: "number", class: "st-life-number" }, attempt.number),
   );
 }
 
-function attemptLines(attempt, from, to, borrowed, now) {
+function attemptLines(attempt, from, to, now) {
   const lines = [`Attempt ${attempt.number}: ${stateWord(attempt.state).toLowerCase()}`];
   lines.push(
     `${clock(from, now)} to ${attempt.ended ? clock(to, now) : "now"}, ${lasted(from, attempt.ended ? to : null, to)}`,
   );
-  if (attempt.gpus.length) lines.push(count(attempt.gpus.length, "GPU") + (borrowed ? `, ${borrowed} borrowed` : ""));
+  if (attempt.gpus.length)
+    lines.push([count(attempt.gpus.length, "GPU"), borrowedWords(attempt, now)].filter(Boolean).join(", "));
   return [...lines, ...sentencesOf(attempt.why), ...sentencesOf(attempt.ended_why)];
 }

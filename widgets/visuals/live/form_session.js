@@ -74,6 +74,7 @@ export class FormSession {
     this.described = { value: null, problem: "" };
     this.faults = {};
     this.reviewedAt = 0;
+    this.outdated = false;
     this.usedAt = Date.now();
     this.sending = false;
     this.notice = null;
@@ -169,9 +170,18 @@ export class FormSession {
     this.heardNews();
   }
 
-  /** Handles a change of the pool: requests the estimate again, at a limited rate, and only for a form in use. */
-  heardNews() {
-    if (this.form === null || this.reviewing.wanted || Date.now() - this.usedAt > IDLE_MS) return;
+  /** Whether the pool has changed since the estimate was asked for, and nothing asks for it again. */
+  get isOld() {
+    return this.outdated && !this.reviewing.wanted && !this.reviewing.running;
+  }
+
+  /**
+   * Handles a change of the pool: requests the estimate again, at a limited rate, and only for a form that is `inSight`
+   * and in use. Of any other form the estimate is old then.
+   */
+  heardNews(inSight = true) {
+    this.outdated = true;
+    if (!inSight || this.form === null || this.reviewing.wanted || Date.now() - this.usedAt > IDLE_MS) return;
     this.reviewing.want(Math.max(SETTLED_MS, this.reviewedAt + NEWS_MS - Date.now()));
   }
 
@@ -182,6 +192,7 @@ export class FormSession {
 
   async #review() {
     this.reviewedAt = Date.now();
+    this.outdated = false;
     const request = JSON.stringify(this.filled);
     let review;
     try {

@@ -28,7 +28,7 @@ export function showForm(element, feed, kept, makeBackend) {
   const heard = () => {
     if (feed.me !== person && person !== null) session.open();
     person = feed.me;
-    if (inSight(form)) session.heardNews();
+    session.heardNews(inSight(form));
     draw();
   };
   session.changed = draw;

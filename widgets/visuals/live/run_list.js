@@ -5,7 +5,7 @@ import { button, emptyState } from "../base/glyphs.js";
 import { waits, wordsLast } from "../base/job_words.js";
 import { whileInSight } from "../base/pace.js";
 import { saveBlob } from "../base/saving.js";
-import { agoLasts, amount, clean, clockNow } from "../base/words.js";
+import { agoLasts, amount, asSentence, clean, clockNow } from "../base/words.js";
 import { ChosenColumns } from "../views/run_columns.js";
 import { drawFilters, drawPager, queryOf } from "../views/run_filters.js";
 import { byTime, drawTable } from "../views/run_table.js";
@@ -55,6 +55,9 @@ class RunList {
       sent: (job, opens) => this.#showSent(job, opens),
     });
     this.columns = new ChosenColumns(redraw, place.owner);
+    this.width = element.clientWidth;
+    this.resizing = new ResizeObserver(() => this.#resized());
+    this.resizing.observe(element);
     this.watching = [feed.watchPool(redraw), feed.watchList(this.list, redraw)];
     feed.fetchPool();
     this.list.read();
@@ -68,6 +71,7 @@ class RunList {
 
   stop() {
     clearInterval(this.looking);
+    this.resizing.disconnect();
     this.view.stop();
     for (const { stop } of this.watching) stop();
   }
@@ -78,6 +82,20 @@ class RunList {
     if (!jobs.length) return null;
     const now = clockNow();
     return Math.min(...jobs.map((job) => wordsLast(job, now) ?? agoLasts(job.ended, now)));
+  }
+
+  /** In another width other columns fit. */
+  #resized() {
+    if (this.element.clientWidth === this.width) return;
+    this.width = this.element.clientWidth;
+    this.columns.widened();
+    this.view.draw();
+  }
+
+  /** Draws with fewer columns as long as the table is wider than its place. */
+  #fit(jobs) {
+    const frame = this.element.querySelector(".st-wide-table");
+    if (frame && frame.scrollWidth > frame.clientWidth && this.columns.narrowed(jobs)) this.#draw();
   }
 
   get #isAdmin() {
@@ -127,6 +145,7 @@ class RunList {
   /** Shows another page of the list, or the first page of another list; until then the old one stays. */
   #turn(cursors) {
     this.cursors = cursors;
+    this.columns.widened();
     this.selection.clear();
     this.list.read(true);
     this.view.draw();
@@ -187,6 +206,7 @@ class RunList {
         },
       ),
     );
+    this.#fit(jobs);
   }
 
   /** Why the search was refused, and what the rows are that stay; null if it was not. */
@@ -194,8 +214,7 @@ class RunList {
     if (this.refused === null) return null;
     const earlier = clean(this.listedSearch);
     const rows = earlier ? `The rows below are still those of “${earlier}”.` : "The rows below are not filtered by it.";
-    const why = clean(this.refused);
-    return [why, !/[.!?…]$/.test(why) && ".", jobs.length > 0 && ` ${rows}`];
+    return [asSentence(this.refused), jobs.length > 0 && ` ${rows}`];
   }
 
   #download() {

@@ -25,6 +25,7 @@ export const formWidget = {
     const looking = setInterval(() => {
       session.refreshFunctions();
       session.heardNews();
+      session.changed();
     }, NEWS_EVERY_MS);
     return () => {
       clearInterval(looking);

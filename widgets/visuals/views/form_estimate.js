@@ -1,7 +1,7 @@
 /** The estimate for the job in a form: the GPUs that it would get, when, and the jobs that would make room for it. */
 
 import { h } from "../base/dom.js";
-import { colourOf, stateGlyph } from "../base/glyphs.js";
+import { button, colourOf, stateGlyph } from "../base/glyphs.js";
 import { sentencesOf } from "../base/job_words.js";
 import { ago, clean, clockNow } from "../base/words.js";
 import { barScale, byType, projectBar, standingWords } from "../charts/project_bar.js";
@@ -14,11 +14,12 @@ const SIGNS = { "estimate-now": "running", "estimate-room": "starting", "estimat
 export function formEstimate(session, { project = null, scale = null }) {
   const { estimate, later, problems } = session.review;
   const wrong = Object.keys(problems).length > 0;
+  const isOld = estimate !== null && session.isOld;
   return h(
     "section",
     {
       key: "estimate",
-      class: "st-estimate",
+      class: isOld ? "st-estimate st-outdated" : "st-estimate",
       "aria-label": "What to expect",
       "data-testid": "form-estimate",
       "data-code": estimate?.code ?? "",
@@ -31,11 +32,12 @@ export function formEstimate(session, { project = null, scale = null }) {
       wrong ? refusal(problems) : sentences(estimate, later),
     ),
     estimate &&
-      Date.now() - session.reviewedAt > OLD_MS &&
+      (isOld || Date.now() - session.reviewedAt > OLD_MS) &&
       h(
         "p",
         { key: "old", class: "st-muted", "data-testid": "form-old" },
-        `Asked ${ago(session.reviewedAt / 1000, clockNow())}.`,
+        `Asked ${ago(session.reviewedAt / 1000, clockNow())}.${isOld ? " The pool may have changed since. " : ""}`,
+        isOld && button("form-ask", "Ask again", () => session.use()),
       ),
     project && standing(project, scale),
   );

@@ -3,7 +3,7 @@
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, emptyState, isFinal, progressTrack, stage, stateMark } from "../base/glyphs.js";
 import { askWords, errorWords, jobHeadline, stepWords } from "../base/job_words.js";
-import { endedTrials, shortTrialsWords, sweepGpuWords } from "../base/sweep_words.js";
+import { finishedTrials, shortTrialsWords, sweepGpuWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { cardActions } from "./card_parts.js";
 import { buttonWords } from "./job_card.js";
@@ -51,7 +51,7 @@ function drawRow(job, now, colours, href, offered) {
     h("span", { key: "name", class: "st-job-name" }, href ? h("a", { href, target: "_blank" }, name) : name),
     stateMark(job.state),
     job.trials
-      ? progressTrack(endedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials))
+      ? progressTrack(finishedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials))
       : drawProgress(job.progress),
     h(
       "p",

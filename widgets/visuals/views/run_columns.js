@@ -96,6 +96,24 @@ export class ChosenColumns {
     this.changed = changed;
     this.name = `springtide-columns-${owner}`;
     this.keys = kept(this.name);
+    this.most = Infinity;
+  }
+
+  /** There may be room for more columns. */
+  widened() {
+    this.most = Infinity;
+  }
+
+  /** Leaves out one more column that nobody chose; returns whether there was one. */
+  narrowed(jobs) {
+    const shown = this.#keysOf(jobs);
+    if (this.keys || !shown.length) return false;
+    this.most = shown.length - 1;
+    return true;
+  }
+
+  #keysOf(jobs) {
+    return this.keys ?? usual(jobs, this.most);
   }
 
   #choose(keys) {
@@ -112,14 +130,14 @@ export class ChosenColumns {
   /** The columns to draw for jobs, beside those that are always there. */
   of(jobs) {
     const known = offered(jobs);
-    const shown = this.keys ?? usual(jobs);
+    const shown = this.#keysOf(jobs);
     return shown.map((key) => known.get(key) ?? columnOf(key)).filter(Boolean);
   }
 
   /** The chooser: every column that the listed jobs have. */
   draw(jobs) {
     const known = offered(jobs);
-    const shown = this.keys ?? usual(jobs);
+    const shown = this.#keysOf(jobs);
     for (const key of shown) if (!known.has(key)) known.set(key, columnOf(key));
     const set = (key, wanted) => this.#choose(wanted ? [...shown, key] : shown.filter((other) => other !== key));
     return h(
@@ -132,7 +150,7 @@ export class ChosenColumns {
         GROUPS.map(([title, belongs]) => drawGroup(title, [...known.values()].filter(belongs), shown, set)),
         this.keys &&
           button("columns-usual", "As they come", () => this.#choose(null), {
-            title: "Shows the arguments that differ and the main metrics",
+            title: "Shows the arguments that differ and the main metrics, as many as fit",
           }),
       ),
     );
@@ -199,17 +217,21 @@ function columnOf(key) {
   return kind ? makers[kind](key.slice(kind.length)) : MORE.find(({ name }) => name === key);
 }
 
-/** Without a choice: the arguments in which the jobs differ, the metrics that most of them have, and lineage last. */
-function usual(jobs) {
+/**
+ * Without a choice: the arguments in which the jobs differ, the metrics that most of them have, and lineage last; at most
+ * `most`, of arguments and metrics in turn.
+ */
+function usual(jobs, most) {
   const differ = namesOf(jobs, argumentsOf).filter(
     (name) => new Set(jobs.map((job) => JSON.stringify(job.arguments[name])).filter(Boolean)).size > 1,
   );
-  return [
-    ...(jobs.some(({ ended }) => ended) ? ["duration"] : []),
-    ...differ.slice(0, AUTO_ARGUMENTS).map((name) => `argument.${name}`),
-    ...namesOf(jobs, metricsOf)
-      .slice(0, AUTO_METRICS)
-      .map((name) => `last.${name}`),
-    ...MORE.filter(({ has }) => has && jobs.some(has)).map(keyOf),
-  ];
+  const given = differ.slice(0, AUTO_ARGUMENTS).map((name) => `argument.${name}`);
+  const metrics = namesOf(jobs, metricsOf)
+    .slice(0, AUTO_METRICS)
+    .map((name) => `last.${name}`);
+  const spans = jobs.some(({ ended }) => ended) ? ["duration"] : [];
+  const lineage = MORE.filter(({ has }) => has && jobs.some(has)).map(keyOf);
+  const inTurn = given.flatMap((name, at) => [name, metrics[at]]).filter(Boolean);
+  const first = [...spans, ...lineage, ...inTurn, ...metrics.slice(given.length)].slice(0, most);
+  return [...spans, ...given, ...metrics, ...lineage].filter((key) => first.includes(key));
 }

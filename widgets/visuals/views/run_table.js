@@ -61,7 +61,7 @@ export const GROUPS = {
  * @param actions `choose(filters)`, `toggle(id)`, `drawCard(node, job)`
  */
 export function drawTable(data, actions) {
-  const all = [...FIRST, ...data.more, REASON];
+  const all = withOwnNames([...FIRST, ...data.more, REASON]);
   const several = new Set((data.pool?.nodes ?? []).map((node) => node.gpu_type)).size > 1;
   const columns = all.filter((column) => (!column.everybody || data.filters.everybody) && (!column.several || several));
   const about = {
@@ -96,6 +96,16 @@ export function drawTable(data, actions) {
         ]),
       ),
     ),
+  );
+}
+
+/** The columns, each with a name of its own: an argument or a metric that is called like another column says so. */
+function withOwnNames(columns) {
+  const names = columns.map(({ name }) => name);
+  const isTaken = ({ key, name }) => key && names.indexOf(name) !== names.lastIndexOf(name);
+  const kindOf = ({ key }) => (key.startsWith("argument.") ? "argument" : "metric");
+  return columns.map((column) =>
+    isTaken(column) ? { ...column, name: `${column.name} (${kindOf(column)})` } : column,
   );
 }
 

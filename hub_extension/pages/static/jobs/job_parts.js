@@ -2,6 +2,7 @@
 
 import { tagPath } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
+import { borrowedWords } from "../visuals/base/borrowing.js";
 import { h } from "../visuals/base/dom.js";
 import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
 import { askWords, checkpointWords, priorityWords, sentencesOf } from "../visuals/base/job_words.js";
@@ -50,7 +51,7 @@ function drawAttemptRow(attempt, now) {
     stateMark(attempt.state),
     when(from, now),
     lasted(from, attempt.ended, now),
-    gpuWords(attempt),
+    attemptGpus(attempt, now),
     [...sentencesOf(attempt.why), resumed].filter(Boolean).join(" "),
     [...sentencesOf(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" "),
   ];
@@ -58,13 +59,14 @@ function drawAttemptRow(attempt, now) {
   return h("tr", props, dataCells(ATTEMPT_HEADS, cells, ATTEMPT_CLASSES));
 }
 
-function gpuWords({ gpus, gpu_type: type }) {
+function attemptGpus(attempt, now) {
+  const { gpus, gpu_type: type } = attempt;
   if (!gpus.length) return "none";
-  const borrowed = gpus.filter((gpu) => gpu.borrowed).length;
+  const borrowed = borrowedWords(attempt, now);
   const places = gpus.map((gpu) => clean(gpu.label)).join(", ");
   return [
     h("span", { key: "count", title: places }, count(gpus.length, type ? `${clean(type)} GPU` : "GPU")),
-    borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`),
+    borrowed && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed}`),
   ];
 }
 
@@ -126,7 +128,9 @@ export function drawFacts(job, now) {
     ...job.chosen.filter(({ name }) => !ELSEWHERE.has(name)).map(({ label, text }) => [label, cleanLines(text)]),
     ["Submitted", when(job.submitted, now)],
     ["First started", job.started ? when(job.started, now) : isFinal(job.state) ? "never" : "not yet"],
-    ["Last saved", job.saved ? when(job.saved, now) : job.checkpoints_deleted ? CHECKPOINTS_GONE : "never"],
+    ...(job.trials
+      ? []
+      : [["Last saved", job.saved ? when(job.saved, now) : job.checkpoints_deleted ? CHECKPOINTS_GONE : "never"]]),
     ...(job.checkpoint ? [["Checkpoint", checkpointWords(job, now)]] : []),
     ...(job.usual_runtime ? [["Expected run time", `${duration(job.usual_runtime)}, from earlier jobs`]] : []),
     [

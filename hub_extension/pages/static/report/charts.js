@@ -8,13 +8,13 @@ import { intervalsOf } from "./period.js";
 import { rounded } from "./rounding.js";
 
 const MOST_BARS = 12;
+const WORKSPACES = "no project (workspaces)";
 
-/** The sums of each project over the intervals of a report by project and time, the largest first. */
+/** The sums of each project, and of what belongs to none, over the intervals of a report by project and time, the largest first. */
 export function projectsOf(report, colours) {
   const found = new Map();
   for (const row of report.rows) {
-    const { project } = row.by;
-    if (!project) continue;
+    const project = row.by.project || WORKSPACES;
     const sums = found.get(project) ?? { held: 0, borrowed: 0, lent: 0, quota: undefined };
     sums.held += row.gpu_hours_held;
     sums.borrowed += row.gpu_hours_borrowed;
@@ -37,9 +37,10 @@ export function drawTide(report, column, projects, now) {
   );
   for (const row of report.rows) {
     const point = points.get(row.by[column]);
-    if (!point || !row.by.project || !row.gpu_hours_held) continue;
-    point.held[row.by.project] = mean(row.gpu_hours_held, point);
-    point.borrowed[row.by.project] = mean(row.gpu_hours_borrowed, point);
+    if (!point || !row.gpu_hours_held) continue;
+    const project = row.by.project || WORKSPACES;
+    point.held[project] = mean(row.gpu_hours_held, point);
+    point.borrowed[project] = mean(row.gpu_hours_borrowed, point);
   }
   const history = {
     start: intervals[0]?.start ?? 0,
