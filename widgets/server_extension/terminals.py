@@ -5,7 +5,9 @@ They are shown, restored after a reload, and ended like every other terminal of 
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -16,6 +18,8 @@ from springtide.scheduler.wire import Problem
 from springtide.widgets.server_extension.pool_gate import GateError
 
 COMMAND: Final = "springtide.hub_extension.command"
+TITLE: Final = re.compile(r"\x1b\]0;[^\x07]*\x07")
+"""The sequence by which the program names the terminal after its job."""
 NO_TERMINALS: Final = Problem(
     status=409,
     code="no_terminals",
@@ -42,6 +46,27 @@ def program(request: TerminalRequest) -> Sequence[str]:
     return (sys.executable, "-m", COMMAND, "exec", "--stay", "--rank", str(request.rank), request.job)
 
 
+class Shown(deque[str]):
+    """The last pieces of output of a job's terminal, for pages that open it again.
+
+    The title of the terminal leads a copy, also once the output has pushed it out.
+    """
+
+    title = ""
+    _before = ""
+
+    def append(self, piece: str) -> None:
+        """Add a piece of output."""
+        super().append(piece)
+        if not self.title:
+            found = TITLE.search(self._before + piece)
+            self.title, self._before = (found[0], "") if found else ("", piece)
+
+    def copy(self) -> deque[str]:
+        """Return what a page shows that opens the terminal."""
+        return deque([self.title, *self])
+
+
 def open_terminal(body: bytes, settings: Mapping[str, Any]) -> TerminalOpened:
     """Open a terminal in a job. Raises `GateError`."""
     try:
@@ -51,4 +76,7 @@ def open_terminal(body: bytes, settings: Mapping[str, Any]) -> TerminalOpened:
     manager = settings.get("terminal_manager")
     if manager is None:
         raise GateError(NO_TERMINALS)
-    return TerminalOpened(str(manager.create(shell_command=list(program(request)))["name"]))
+    name = str(manager.create(shell_command=list(program(request)))["name"])
+    terminal = manager.get_terminal(name)
+    terminal.read_buffer = Shown(maxlen=terminal.read_buffer.maxlen)
+    return TerminalOpened(name)
