@@ -85,7 +85,10 @@ class SiteHandler(HubOAuthenticated, RequestHandler):
     async def identify_again(self) -> Caller | None:
         """Return the caller of a refused request if the hub has given it other rights meanwhile, else None."""
         look: FreshLook | None = self.settings.get("fresh_look")
-        if look is None or self.current_user is None or not await look.finds_change(self):
+        caller: Caller | None = self.current_user
+        if look is None or caller is None or caller.spawner or caller.job is not None:
+            return None
+        if not await look.finds_change(self):
             return None
         return await self.identify()
 

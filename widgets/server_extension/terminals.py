@@ -62,9 +62,9 @@ class Shown(deque[str]):
             found = TITLE.search(self._before + piece)
             self.title, self._before = (found[0], "") if found else ("", piece)
 
-    def copy(self) -> deque[str]:
+    def copy(self) -> Shown:
         """Return what a page shows that opens the terminal."""
-        return deque([self.title, *self])
+        return Shown([self.title, *self])
 
 
 def open_terminal(body: bytes, settings: Mapping[str, Any]) -> TerminalOpened:
