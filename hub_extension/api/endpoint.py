@@ -195,7 +195,15 @@ class Endpoint(RoutedHandler):
             self._chunks.clear()
             arguments["body"] = self._body(content, route.body)
         self._chunks.clear()
-        await self._send(await route(Call(self.pool, self.caller), **arguments), route.status)
+        try:
+            answer = await route(Call(self.pool, self.caller), **arguments)
+        except Refusal as refusal:
+            caller = await self.identify_again() if _is_of_rights(refusal) else None
+            if caller is None:
+                raise
+            self.caller = caller
+            answer = await route(Call(self.pool, caller), **arguments)
+        await self._send(answer, route.status)
         self.timed(route, self.request.request_time())
 
     @staticmethod
@@ -253,3 +261,8 @@ class Endpoint(RoutedHandler):
             retry_after=1,
             hint="Try again when one of them has come.",
         )
+
+
+def _is_of_rights(refusal: Refusal) -> bool:
+    """Return whether projects and rights of the caller may have decided a refusal."""
+    return refusal.status in {403, 404} or refusal.code == "missing"

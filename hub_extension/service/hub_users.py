@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from springtide.hub_extension.web.hub import Members
@@ -59,6 +60,7 @@ class HubUserWatch:
         self._hub = hub
         self._confirmed: LruCache[bytes, bool] = LruCache(MAX_CONFIRMED)
         self._looking = asyncio.Lock()
+        self._changed = asyncio.Event()
 
     async def confirm(self, user: str, token: str) -> None:
         """Ensure that the pool's records of the name ``user`` belong to the token's owner.
@@ -79,12 +81,17 @@ class HubUserWatch:
                 raise
         self._confirmed.put(key, True)
 
+    def look_soon(self) -> None:
+        """Read the users now: the pool has changed groups of the hub."""
+        self._changed.set()
+
     async def run(self) -> None:
         """Read the users at intervals, until cancelled; an error is logged once until a read succeeds again."""
         trying = Backoff(LOOK_S, LONGEST_TRY_S)
         failed = ""
         while True:
             try:
+                self._changed.clear()
                 async with self._looking:
                     await self._look()
             except Refusal as refusal:
@@ -95,7 +102,8 @@ class HubUserWatch:
                 continue
             failed = ""
             trying.reset()
-            await asyncio.sleep(LOOK_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), LOOK_S)
 
     async def _look(self) -> None:
         groups = await self._hub.members(fresh=True)

@@ -134,7 +134,12 @@ class Runtime:
         sockets = await self._listen()
         self._pool_engine = engine = await self._engine(credentials)
         await _adopt_workspaces(engine)
-        groups = HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth))
+
+        def forget_rights() -> None:
+            oauth.cache.clear()
+            hub_users.look_soon()
+
+        groups = HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth), changed=forget_rights)
         hub_users = HubUserWatch(engine, groups, forget=oauth.cache.clear, leads=settings.hub.leads)
         pool = Pool(
             engine=engine,

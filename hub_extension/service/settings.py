@@ -158,7 +158,8 @@ class ServiceSettings:
     )
     auth_cache: int = setting(
         30,
-        "The time for which the hub's answer about identity and rights of a caller is used.",
+        "The time for which the hub's answer about identity and rights of a caller is used. Changes of groups by "
+        "the pool count at once, and before a refusal the hub is asked again.",
         unit="seconds",
         ge=1,
         le=60,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +22,7 @@ from springtide.hub_extension.service import events, metrics, openapi, sessions
 from springtide.hub_extension.service.relay import Frames, Relay
 from springtide.hub_extension.web.auth import Authenticator
 from springtide.hub_extension.web.caller import Caller
+from springtide.hub_extension.web.fresh_look import FreshLook
 from springtide.hub_extension.web.handler import CallbackHandler, NotFoundHandler
 from springtide.hub_extension.web.hosts import guard
 from springtide.hub_extension.web.job_callers import JobCallers
@@ -96,6 +98,7 @@ class Site:
             [*self._api(), *self._pages()],
             authenticator=RoleResolver(callers, engine),
             hub_auth=None if self.hub is None else self.hub.oauth,
+            fresh_look=None if self.hub is None else FreshLook(self.hub.oauth, time.monotonic),
             cookie_secret=self.cookie_secret,
             xsrf_cookie_kwargs={"httponly": True},
             default_handler_class=NotFoundHandler,

@@ -16,6 +16,7 @@ from tornado.web import HTTPError, RequestHandler
 
 from springtide.hub_extension.web.auth import Authenticator, is_page_view
 from springtide.hub_extension.web.caller import Caller
+from springtide.hub_extension.web.fresh_look import FreshLook
 from springtide.hub_extension.web.problems import Busy, problem_of, unknown_caller
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Problem
@@ -49,7 +50,8 @@ def page_policy(images_of: str = "") -> str:
 class SiteHandler(HubOAuthenticated, RequestHandler):
     """Base class of request handlers that can identify their caller.
 
-    The application's settings hold ``authenticator`` (an `Authenticator`) and, if there is a hub, ``hub_auth``.
+    The application's settings hold ``authenticator`` (an `Authenticator`) and, if there is a hub, ``hub_auth`` and
+    ``fresh_look`` (a `FreshLook`).
     Errors are answered as `Problem`; only the text of a `Refusal` is sent to the caller. ``allowed`` are the
     methods that the answer to another method names.
     """
@@ -79,6 +81,16 @@ class SiteHandler(HubOAuthenticated, RequestHandler):
         caller = await authenticator.caller(self)
         self.current_user = caller
         return caller
+
+    async def identify_again(self) -> Caller | None:
+        """Return the caller of a refused request if the hub has given it other rights meanwhile, else None."""
+        look: FreshLook | None = self.settings.get("fresh_look")
+        caller: Caller | None = self.current_user
+        if look is None or caller is None or caller.spawner or caller.job is not None:
+            return None
+        if not await look.finds_change(self):
+            return None
+        return await self.identify()
 
     def check_xsrf_cookie(self) -> None:
         """Raise `Refusal` unless the header ``X-XSRFToken`` is the XSRF token of the request's own cookie.

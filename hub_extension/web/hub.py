@@ -72,7 +72,7 @@ class HubGroups:
     ``token`` is the service's own and is used for reading (scopes ``list:groups``, ``read:groups``,
     ``list:users``, ``read:users``, ``read:servers``), and to stop idle workspaces if the admin has allowed that
     (scope ``delete:servers``). Other changes are made with the caller's token, so that the hub checks the caller's
-    permissions.
+    permissions; ``changed`` is called after each.
     """
 
     def __init__(
@@ -82,11 +82,13 @@ class HubGroups:
         *,
         clock: Callable[[], float] = time.monotonic,
         tls: SSLContext | None = None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._api_url = api_url.rstrip("/")
         self._token = token
         self._clock = clock
         self._tls = tls
+        self._changed = changed
         self._known: Members = {}
         self._known_at = float("-inf")
         self._reading = asyncio.Lock()
@@ -178,6 +180,7 @@ class HubGroups:
     ) -> None:
         response = await self._ask(method, path, token, body)
         self._known_at = float("-inf")
+        self._changed()
         if not 200 <= response.code < 300 and response.code not in fine:
             raise self._refused(response)
 

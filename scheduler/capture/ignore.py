@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
+
+from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.wording import given, size
 
 IGNORE_FILE = ".springtideignore"
 GIT_IGNORE_FILE = ".gitignore"
@@ -17,7 +21,7 @@ EVERYTHING = frozenset({"*", "/*", "**", "/**"})
 INVALID = (ValueError, re.error)
 """Errors of pathspec for lines that are no patterns."""
 MOST_BYTES = 1 << 20
-"""Size of an ignore file above which it is not read, in bytes."""
+"""Size of an ignore file above which the project is refused, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,10 @@ class Ignores:
     """Literal beginnings of the paths that ``!`` of a `.springtideignore` names."""
 
     def below(self, folder: str, place: Path) -> Ignores:
-        """Return the patterns with those of one more folder, which lies at ``place``."""
+        """Return the patterns with those of one more folder, which lies at ``place``.
+
+        Raises `CaptureError` if an ignore file there cannot be read as patterns.
+        """
         own, git = _lines(place / IGNORE_FILE), _lines(place / GIT_IGNORE_FILE)
         if not (own or git):
             return self
@@ -54,8 +61,14 @@ class Ignores:
 
 
 def leaves_out_all(place: Path) -> bool:
-    """Return whether the `.springtideignore` of a folder leaves out everything in it, as that of exports."""
-    lines = [line.strip() for line in _lines(place / IGNORE_FILE)]
+    """Return whether the `.springtideignore` of a folder leaves out everything in it, as that of exports.
+
+    One that cannot be read does not.
+    """
+    try:
+        lines = [line.strip() for line in _lines(place / IGNORE_FILE)]
+    except CaptureError:
+        return False
     return any(line in EVERYTHING for line in lines) and not any(line.startswith("!") for line in lines)
 
 
@@ -76,16 +89,42 @@ def _is_pattern(line: str) -> bool:
 
 
 def _lines(path: Path) -> list[str]:
+    """Return the lines of an ignore file, none if there is no such file. A mark of byte order is no part of them.
+
+    As in Git, comments may have any encoding. Raises `CaptureError` for a file whose patterns cannot be known.
+    """
     try:
-        if path.stat().st_size > MOST_BYTES:
-            return []
-        content = path.read_bytes()
-        encoding = (
-            "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
-        )  # as editors write it
-        return content.decode(encoding, errors="replace").splitlines()
-    except OSError:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
+            raise _unreadable(path, "it is no file", "Make it a text file with one pattern a line")
+        if about.st_size > MOST_BYTES:
+            fault = f"it has {size(about.st_size)}, more than {size(MOST_BYTES)}"
+            raise _unreadable(path, fault, "Name folders or patterns such as *.csv, not single files")
+        content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise _unreadable(path, f"{error.strerror}", "Make it readable for you") from error
+    if b"\0" in content:
+        raise _unreadable(path, "it is no text in UTF-8", "Save it with the encoding UTF-8")
+    return [_decoded(path, number, line) for number, line in enumerate(content.split(b"\n"), 1)]
+
+
+def _decoded(path: Path, number: int, line: bytes) -> str:
+    try:
+        return line.removesuffix(b"\r").decode()
+    except UnicodeDecodeError as error:
+        if line.startswith(b"#"):
+            return ""
+        raise _unreadable(path, f"line {number} is not in UTF-8", "Save it with the encoding UTF-8") from error
+
+
+def _unreadable(path: Path, fault: str, advice: str) -> CaptureError:
+    name = str(path) if str(path).isprintable() else given(str(path))
+    return CaptureError(
+        f"The ignore file {name} cannot be read: {fault}. What it leaves out would be sent, so nothing "
+        f"was submitted. {advice}, or delete it."
+    )
 
 
 def _literal(line: str) -> str:

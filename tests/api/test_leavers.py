@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from hub_people import until
 from hub_process import WITHOUT_PAGES, HubProcess
 from patience import PATIENCE_S
+
+from springtide.hub_extension.web.fresh_look import EVERY_S
 
 pytestmark = pytest.mark.xdist_group("hub")
 
@@ -96,6 +99,35 @@ def test_another_person_of_the_name_inherits_nothing(hub: Hub) -> None:
     for job in (runs, waits):
         hub.admin.post(f"{API}/jobs/{job['id']}/cancel").raise_for_status()
     hub.state(runs, "cancelled")
+
+
+def test_who_is_put_in_or_taken_out_by_the_pool_is_so_at_once(hub: Hub) -> None:
+    vera = hub.add("vera")
+    hub.admin.request("DELETE", "/hub/api/groups/vision/users", json={"users": ["vera"]}).raise_for_status()
+    body = {"argv": ["true"], "project": "vision", "gpus": 0}
+    vera.post(f"{API}/jobs", json=body)
+    for _ in range(2):
+        hub.admin.put(f"{API}/projects/vision/members/vera").raise_for_status()
+        sent = vera.post(f"{API}/jobs", json=body)
+        assert sent.status_code == 201, sent.text
+        hub.admin.delete(f"{API}/projects/vision/members/vera").raise_for_status()
+        refused = vera.post(f"{API}/jobs/{sent.json()['id']}/rerun", json={})
+        assert refused.status_code == 403, refused.text
+        assert refused.json()["message"] == "You are no longer in project “vision”, for which the job ran."
+
+
+def test_who_is_put_in_by_the_hub_is_not_refused(hub: Hub) -> None:
+    rosa = hub.add("rosa")
+    group, body = "/hub/api/groups/vision/users", {"users": ["rosa"]}
+    job = rosa.post(f"{API}/jobs", json={"argv": ["true"], "project": "vision", "gpus": 0}).json()
+    hub.admin.request("DELETE", group, json=body).raise_for_status()
+    hub.admin.put(f"{API}/projects/vision/members/admin").raise_for_status()  # so that answers are forgotten
+    hub.admin.delete(f"{API}/projects/vision/members/admin").raise_for_status()
+    again = f"{API}/jobs/{job['id']}/rerun"
+    assert rosa.post(again, json={}).status_code == 403
+    time.sleep(EVERY_S)
+    hub.admin.post(group, json=body).raise_for_status()
+    assert rosa.post(again, json={}).status_code == 201
 
 
 def test_a_renamed_person_keeps_her_jobs(hub: Hub) -> None:

@@ -195,6 +195,66 @@ def test_ignored_files_stay_in_place(project: Path, here: Here, tmp_path: Path) 
     assert (tree / "sub" / "x.json").is_symlink()
 
 
+@pytest.mark.parametrize("name", [".gitignore", ".springtideignore"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbfprivate/\n",
+        b"\xef\xbb\xbf# private data\r\nprivate/\r\n",
+        b"# Schl\xfcssel\nprivate/\n",
+        b"private/\n" + b"/runs/tables/of/one/more/run/*.json\n" * 20_000,
+    ],
+    ids=["mark of byte order", "Windows", "comment in Latin-1", "700 kB"],
+)
+def test_ignore_files_of_all_editors_are_honoured(project: Path, name: str, content: bytes) -> None:
+    write(project, train_dot_py="", private__keys_dot_py="SECRET = 1")
+    (project / name).write_bytes(content)
+    found = capture_project(project, project.parent)
+    assert "private/keys.py" not in found.files
+    assert "private/" in found.ignored
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".springtideignore"])
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("private/\n".encode("utf-16"), "it is no text in UTF-8"),
+        ("private/\n".encode("utf-16-be"), "it is no text in UTF-8"),
+        ("ok/\nSchlüssel/\n".encode("latin-1"), "line 2 is not in UTF-8"),
+        (b"private/\n" * 130_000, "it has 1.1 MiB, more than 1.0 MiB"),
+    ],
+    ids=["UTF-16", "UTF-16 without a mark", "Latin-1", "1.2 MB"],
+)
+def test_an_ignore_file_that_cannot_be_read_refuses_the_submission(
+    project: Path, here: Here, name: str, content: bytes, fault: str
+) -> None:
+    write(project, train_dot_py="", lib__a_dot_py="", lib__private__keys_dot_py="SECRET = 1")
+    for place in (project / name, project / "lib" / name):
+        place.write_bytes(content)
+        with pytest.raises(CaptureError) as refused:
+            capture_words(["python", "train.py"], here)
+        assert str(refused.value).startswith(f"The ignore file {place} cannot be read: {fault}. ")
+        place.unlink()
+    assert "lib/private/keys.py" in capture_project(project, project.parent).files
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".springtideignore"])
+def test_an_ignore_file_that_is_closed_or_no_file_refuses_the_submission(open_place: Path, name: str) -> None:
+    project = open_place / "study"
+    write(project, train_dot_py="", pyproject_dot_toml="")
+    (project / name).write_text("private/\n")
+    (project / name).chmod(0)
+    with unprivileged(), pytest.raises(CaptureError, match=r"Permission denied.*Make it readable for you"):
+        capture_project(project, open_place)
+    (project / name).unlink()
+    os.mkfifo(project / name)
+    with pytest.raises(CaptureError, match="it is no file"):
+        capture_project(project, open_place)
+    (project / name).unlink()
+    (project / name).symlink_to("nowhere")
+    assert "train.py" in capture_project(project, open_place).files
+
+
 def test_the_script_of_the_command_is_sent_whatever_it_is(project: Path, here: Here, tmp_path: Path) -> None:
     (project / ".gitignore").write_text("*.py\n")
     write(project, train_dot_py="print('sent')")
@@ -606,6 +666,13 @@ def test_the_python_of_a_job_in_place_is_read_for_signs_of_checkpoints(
     assert pause_words(asked, captured).startswith(f"{name} knows --resume: name its arguments in")
 
 
+def test_a_job_in_place_sends_nothing_that_an_ignore_file_leaves_out(project: Path) -> None:
+    write(project, train_dot_py="")
+    (project / ".springtideignore").write_bytes("private/\n".encode("utf-16"))
+    captured = capture_words(["python", "train.py"], Here(project, in_place=True, home=project.parent))
+    assert captured.project is None
+
+
 def test_a_program_that_is_not_there_stays_as_it_was_typed(project: Path) -> None:
     write(project, data__x_dot_csv="1")
     here = Here(project, variables={"PATH": "/usr/bin"}, home=project.parent)
@@ -694,7 +761,7 @@ def test_lines_that_are_no_patterns_ignore_nothing(project: Path, line: str) -> 
     assert "vendored/a.py" not in capture_project(project, project.parent).files
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 def test_ignore_files_are_read_as_editors_write_them(project: Path, encoding: str) -> None:
     write(project, train_dot_py="", vendored__a_dot_py="", vendored__b_dot_py="")
     (project / "vendored" / ".springtideignore").write_text("a.py\n", encoding=encoding)

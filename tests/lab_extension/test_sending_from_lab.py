@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import nbformat
 import pytest
 from lab_bench import PANEL, Lab, card
 from playwright.sync_api import BrowserContext, Page, expect
+from pool_process import ServiceProcess
+
+from springtide.scheduler.client import Client
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
@@ -87,3 +91,46 @@ def test_the_notice_of_a_sent_file_opens_the_job_in_a_tab(lab: Lab, context: Bro
     notice.get_by_role("button", name="Open").click()
     expect(card(tab).get_by_test_id("job-name")).to_have_text("quick")
     assert len(context.pages) == 1
+
+
+def typed(tab: Page, name: str, code: str) -> None:
+    """Open a notebook's menu in the file browser, with a cell that was typed and not saved, and send the file."""
+    tab.locator(".jp-CodeCell .cm-content").first.click()
+    tab.keyboard.press("Control+a")
+    tab.keyboard.type(code)
+    tab.locator(".jp-DirListing-item", has_text=name).click(button="right")
+    tab.get_by_role("menuitem", name="Send to the Pool…").click()
+    send(tab)
+
+
+def test_an_unsaved_notebook_is_sent_as_it_is_on_the_screen_and_may_be_renamed(
+    lab: Lab, context: BrowserContext, service: ServiceProcess
+) -> None:
+    lab.write("draft.ipynb", ("'as saved'", None))
+    tab = lab.open(context, "draft.ipynb")
+    ready(tab)
+    typed(tab, "draft.ipynb", "import os; open(os.environ['SPRINGTIDE_OUTPUT_DIR'] + '/typed', 'w').close()")
+    notice = tab.locator(".Toastify__toast", has_text="Sent draft.ipynb to the pool.")
+    expect(notice).to_be_visible()
+    tab.evaluate("window.jupyterapp.serviceManager.contents.rename('draft.ipynb', 'final.ipynb')")
+    expect(tab.locator(".jp-DirListing-item", has_text="final.ipynb")).to_be_visible()
+    notice.get_by_role("button", name="Open").click()
+    expect(card(tab).get_by_test_id("job-name")).to_have_text("draft")
+    expect(card(tab).get_by_test_id("job-state")).to_contain_text("Succeeded")
+    with Client(service.url, "susan") as pool:
+        job = pool.jobs(state="succeeded", search="draft").items[0]
+        assert "typed" in [file.name for file in pool.outputs(job.id).items]
+
+
+def test_a_notebook_that_is_not_saved_because_its_file_has_changed_is_not_sent(
+    lab: Lab, context: BrowserContext
+) -> None:
+    lab.write("shared.ipynb", ("'first'", None))
+    tab = lab.open(context, "shared.ipynb")
+    ready(tab)
+    lab.write("shared.ipynb", ("'by somebody else'", None))
+    os.utime(lab.root / "shared.ipynb", (2e9, 2e9))
+    typed(tab, "shared.ipynb", "'mine'")
+    tab.locator(".jp-Dialog", has_text="File Changed").get_by_role("button", name="Cancel").click()
+    expect(tab.locator(".jp-Dialog")).to_contain_text("Nothing was sent")
+    expect(tab.locator(".jp-Dialog")).to_contain_text("shared.ipynb was not saved")

@@ -260,6 +260,29 @@ def test_ended_runs_are_deleted_after_a_question_and_leave_other_tabs(
     assert [job.id for job in mine] == [runs["middle"].id]
 
 
+def test_a_question_about_several_runs_follows_what_is_done_elsewhere(
+    visit: Visit, service: Service, runs: dict[str, wire.Job]
+) -> None:
+    page = open_ended(visit)
+    page.get_by_test_id("select-all").check()
+    page.get_by_test_id("selected-delete").click()
+    bar = page.get_by_test_id("selection")
+    expect(bar).to_contain_text("3 jobs selected")
+    expect(bar.get_by_role("alert")).to_contain_text("Delete 3 jobs with")
+    service.run(service.engine.deletions.delete(runs["slow"].id, "susan"))
+    expect(bar).to_contain_text("2 jobs selected")
+    expect(bar.get_by_role("alert")).to_contain_text("Delete 2 jobs with")
+    expect(bar.get_by_test_id("selected-delete-now")).to_have_text("Delete 2 jobs")
+    problem = {"status": 404, "code": "not_found", "message": "There is no job “6jry6fdd78jt”."}
+    refused = [{"id": runs[name].id, "problem": problem} for name in ("fast", "middle")]
+    page.route("**/api/v1/jobs/actions", lambda route: route.fulfill(json={"results": refused}))
+    page.get_by_test_id("selected-delete-now").click()
+    expect(page.get_by_test_id("selection-result")).to_have_text(
+        re.compile(r"^2 jobs not: (middle and fast|fast and middle): There is no such job any more\. $")
+    )
+    expect(page.get_by_test_id("job-row")).to_have_count(0)
+
+
 def test_a_job_is_deleted_on_its_page_after_a_question_with_its_size(
     visit: Visit, runs: dict[str, wire.Job]
 ) -> None:

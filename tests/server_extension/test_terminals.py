@@ -104,6 +104,18 @@ def test_the_terminal_of_a_job_has_its_name_and_says_why_it_ended(
             pool.cancel(job)
 
 
+def test_a_terminal_keeps_the_name_of_its_job_after_very_much_output(server: NotebookServer, service: str) -> None:
+    job = running_job(service, name="night train")
+    with server.client() as client, Client(service, "susan") as pool:
+        name = client.post("../../terminals", json={"job": job}).json()["name"]
+        type_in(server, name, "yes | head -c 6000000; echo that was $((20 + 20))\n", "that was 40")
+        said = type_in(server, name, "echo in $SPRINGTIDE_JOB_ID\n", f"in {job}")
+        assert "Connecting to the job" not in said, "the server keeps the last output only"
+        assert said.startswith("\x1b]0;night train\x07")
+        client.delete(f"{server.url}api/terminals/{name}")
+        pool.cancel(job)
+
+
 def test_what_is_no_job_and_who_is_not_logged_in_opens_nothing(
     server: NotebookServer, lonely: NotebookServer
 ) -> None:

@@ -5,7 +5,9 @@ They are shown, restored after a reload, and ended like every other terminal of 
 
 from __future__ import annotations
 
+import re
 import sys
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Annotated, Any, Final
@@ -18,6 +20,8 @@ from springtide.widgets.server_extension.pool_gate import GateError
 
 COMMAND: Final = "springtide.hub_extension.command"
 NUMBER: Final = "--number"
+TITLE: Final = re.compile(r"\x1b\]0;[^\x07]*\x07")
+"""The sequence by which the program names the terminal after its job."""
 NO_TERMINALS: Final = Problem(
     status=409,
     code="no_terminals",
@@ -52,6 +56,27 @@ def free_number(job: str, commands: Iterable[Sequence[str]]) -> int:
     return next(number for number in count(1) if str(number) not in taken)
 
 
+class Shown(deque[str]):
+    """The last pieces of output of a job's terminal, for pages that open it again.
+
+    The title of the terminal leads a copy, also once the output has pushed it out.
+    """
+
+    title = ""
+    _before = ""
+
+    def append(self, piece: str) -> None:
+        """Add a piece of output."""
+        super().append(piece)
+        if not self.title:
+            found = TITLE.search(self._before + piece)
+            self.title, self._before = (found[0], "") if found else ("", piece)
+
+    def copy(self) -> Shown:
+        """Return what a page shows that opens the terminal."""
+        return Shown([self.title, *self])
+
+
 def open_terminal(body: bytes, settings: Mapping[str, Any]) -> TerminalOpened:
     """Open a terminal in a job. Raises `GateError`."""
     try:
@@ -63,4 +88,7 @@ def open_terminal(body: bytes, settings: Mapping[str, Any]) -> TerminalOpened:
         raise GateError(NO_TERMINALS)
     commands = [getattr(each.ptyproc, "argv", ()) for each in manager.terminals.values()]
     command = list(program(request, free_number(request.job, commands)))
-    return TerminalOpened(str(manager.create(shell_command=command)["name"]))
+    name = str(manager.create(shell_command=command)["name"])
+    terminal = manager.get_terminal(name)
+    terminal.read_buffer = Shown(maxlen=terminal.read_buffer.maxlen)
+    return TerminalOpened(name)

@@ -61,17 +61,20 @@ async function attempted(shared, work) {
 async function sendFile({ path, name }, shared, feed, server, documents, opened) {
   const options = await askOptions(name, shared, feed, server);
   if (options === null) return;
-  await saveChanges(path, documents);
+  await saveChanges(path, name, documents);
   const { id, notes } = await server.send(path, options);
   const { Notification } = shared["@jupyterlab/apputils"];
   const actions = [{ label: "Open", caption: "Open the job", callback: () => opened(id) }];
   Notification.success(clean([`Sent ${name} to the pool.`, ...notes].join(" ")), { actions, autoClose: 8000 });
 }
 
-async function saveChanges(path, documents) {
+/** Saves what is open under the path. Throws if that was cancelled or failed: another text would be sent than is seen. */
+async function saveChanges(path, name, documents) {
   const widget = documents?.findWidget(path, null);
   const context = widget && documents.contextForWidget(widget);
-  if (context?.model.dirty) await context.save();
+  if (!context?.model.dirty) return;
+  await context.save().catch(() => {});
+  if (context.model.dirty) throw new Error(`${name} was not saved. Save it, or undo your changes, and send it again.`);
 }
 
 /** Runs the cell by its magic, in its own output, where the job's card appears. */

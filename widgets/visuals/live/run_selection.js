@@ -36,6 +36,36 @@ const MOVES = new Set(["archive", "unarchive", "pin", "unpin"]);
 const MOST_AGAIN = 20;
 const MOST = 200;
 const MOST_COMPARED = 20;
+const NOT_FOUND = "not_found";
+
+/** What became of an action: the jobs it was done to, and the reasons why it was not done to others. */
+class Outcome {
+  constructor(action, more) {
+    this.action = action;
+    this.more = more;
+    this.done = [];
+    this.number = 0;
+    this.reasons = new Map();
+  }
+
+  /** Adds jobs that the action was not done to: by name, or all `jobs` of a request that failed. */
+  refuse(message, jobs, names = []) {
+    const reason = clean(message);
+    this.number += jobs;
+    this.reasons.set(reason, [...(this.reasons.get(reason) ?? []), ...names]);
+  }
+
+  /** One sentence for each reason, with the names of its jobs. */
+  refused() {
+    const sentences = [...this.reasons].map(([reason, names]) =>
+      names.length ? `${listed(names)}: ${reason}` : reason,
+    );
+    return `${count(this.number, "job")} not: ${sentences.join(" ")} `;
+  }
+}
+
+const nameOf = (job) => clean(job.name) || job.id;
+const whyNot = ({ code, message }) => (code === NOT_FOUND ? "There is no such job any more." : message);
 
 /** The links to the comparison and the TensorBoard of the selected jobs, or the reason why too many are selected. */
 function comparing(jobs, { compareOf, boardOf }) {
@@ -136,7 +166,8 @@ export class Selection {
   /** The open question or form, or else the buttons. */
   #content(chosen, able) {
     if (this.confirming && able.length) return this.#confirmation(able);
-    if (this.erasing) return this.#erasure(this.erasing);
+    const erased = chosen.filter(({ id }) => this.erasing?.has(id));
+    if (erased.length) return this.#erasure(erased);
     if (this.writing) return this.#form(chosen);
     if (this.intervention.what && able.length)
       return interventionForm(this.intervention, this.#concerned(able), this.feed.projects);
@@ -254,12 +285,12 @@ export class Selection {
   }
 
   async #note(job, note) {
-    const outcome = { action: "note", done: [], refused: [] };
+    const outcome = new Outcome("note");
     try {
       this.feed.hearJob(await this.feed.call("PATCH", `jobs/${encodeURIComponent(job.id)}`, { note }));
       outcome.done.push(job);
     } catch (error) {
-      outcome.refused.push(clean(error.message));
+      outcome.refuse(whyNot(error), 1, [nameOf(job)]);
     }
     this.outcome = outcome;
     this.changed();
@@ -269,7 +300,7 @@ export class Selection {
     this.busy = true;
     this.outcome = null;
     this.changed();
-    const outcome = { action: "rerun", done: [], refused: [] };
+    const outcome = new Outcome("rerun");
     for (const job of jobs) {
       const key = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
       try {
@@ -277,7 +308,7 @@ export class Selection {
         this.list.sent(sent, false);
         outcome.done.push(sent);
       } catch (error) {
-        outcome.refused.push(`${clean(job.name) || job.id}: ${clean(error.message)}`);
+        outcome.refuse(whyNot(error), 1, [nameOf(job)]);
       }
       this.ids.delete(job.id);
     }
@@ -305,26 +336,37 @@ export class Selection {
     this.busy = true;
     this.outcome = null;
     this.changed();
-    const erasing = { jobs, count: 0, bytes: 0 };
+    const erasing = new Map();
+    const outcome = new Outcome("delete");
     const ids = jobs.map(({ id }) => id);
     try {
       for (let from = 0; from < jobs.length; from += MOST) {
         const body = { action: "delete", dry_run: true, jobs: ids.slice(from, from + MOST) };
         const { results } = await this.feed.call("POST", "jobs/actions", body);
-        for (const { deletion } of results) {
-          erasing.count += deletion?.jobs ?? 0;
-          erasing.bytes += deletion?.bytes ?? 0;
+        for (const { id, deletion, problem } of results) {
+          if (deletion) erasing.set(id, deletion);
+          else this.#refuse(outcome, jobs, id, problem);
         }
       }
       this.erasing = erasing;
     } catch (error) {
-      this.outcome = { action: "delete", done: [], refused: [clean(error.message)] };
+      outcome.refuse(error.message, jobs.length);
     }
+    this.outcome = outcome.number ? outcome : null;
     this.busy = false;
     this.changed();
   }
 
-  #erasure({ jobs, count: number, bytes }) {
+  /** Notes why nothing was done to a job; one that is not there any more leaves the list. */
+  #refuse(outcome, jobs, id, problem) {
+    outcome.refuse(whyNot(problem), 1, [nameOf(jobs.find((job) => job.id === id) ?? { id })]);
+    if (problem.code === NOT_FOUND) this.feed.hearDeleted(id);
+  }
+
+  #erasure(jobs) {
+    const deletions = jobs.map(({ id }) => this.erasing.get(id));
+    const number = deletions.reduce((sum, deletion) => sum + deletion.jobs, 0);
+    const bytes = deletions.reduce((sum, deletion) => sum + (deletion.bytes ?? 0), 0);
     const keep = () => {
       this.erasing = null;
       this.changed();
@@ -351,7 +393,7 @@ export class Selection {
   }
 
   #result() {
-    const { action, done, refused, more } = this.outcome;
+    const { action, done, number, more } = this.outcome;
     const back = BACK[action];
     const tags = more?.tags;
     const undone = tags && { tags: { add: tags.remove ?? [], remove: tags.add ?? [] } };
@@ -359,8 +401,7 @@ export class Selection {
       "span",
       { key: "result", role: "status", "data-testid": "selection-result" },
       done.length > 0 && (action === "note" ? "The note is saved. " : `${DONE[action]} ${count(done.length, "job")}. `),
-      refused.length > 0 &&
-        h("span", { key: "refused", class: "st-notice" }, `${count(refused.length, "job")} not: ${listed(refused)} `),
+      number > 0 && h("span", { key: "refused", class: "st-notice" }, this.outcome.refused()),
       done.length > 0 && back && this.#button("undo", "Undo", () => this.#act(back, done, undone)),
     );
   }
@@ -376,8 +417,8 @@ export class Selection {
     this.erasing = null;
     this.outcome = null;
     this.changed();
-    const names = new Map(jobs.map((job) => [job.id, clean(job.name) || job.id]));
-    const outcome = { action, done: [], refused: [], more };
+    const outcome = new Outcome(action, more);
+    let asked = 0;
     try {
       for (let from = 0; from < jobs.length; from += MOST) {
         const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
@@ -386,11 +427,12 @@ export class Selection {
           if (job) this.feed.hearJob(job);
           if (deletion) this.feed.hearDeleted(id);
           if (job ?? deletion) outcome.done.push(job ?? deletion);
-          else outcome.refused.push(`${names.get(id)}: ${clean(problem.message)}`);
+          else this.#refuse(outcome, jobs, id, problem);
         }
+        asked += chosen.length;
       }
     } catch (error) {
-      outcome.refused.push(clean(error.message));
+      outcome.refuse(error.message, jobs.length - asked);
     }
     for (const { id } of jobs) this.ids.delete(id);
     this.busy = false;

@@ -104,10 +104,11 @@ function drawHead(job, name, place, without) {
 }
 
 function drawRow(key, head, cells) {
+  const title = [head].flat().join("");
   return h(
     "tr",
     { key, "data-testid": "difference" },
-    h("th", { key: "head", scope: "row" }, head),
+    h("th", { key: "head", scope: "row" }, h("span", { class: "st-clamped", title }, head)),
     cells.map((cell, place) => h("td", { key: place }, cell)),
   );
 }
