@@ -153,6 +153,22 @@ def test_a_job_that_ended_with_0_when_asked_to_pause_can_be_marked_as_finished(g
     expect(card.get_by_test_id("job-finish")).to_have_count(0)
 
 
+def test_a_card_has_the_last_values_of_all_metrics_and_draws_the_chosen_one(gallery: Page) -> None:
+    values = "{ loss: 1 / step, acc: 1 - 1 / step, ...(step === 4 ? { note: 7 } : {}) }"
+    points = f"[1, 2, 4].map((step) => ({{ seq: step, step, at: NOW, attempt: 1, values: {values} }}))"
+    draw_card(gallery, data=f"{{ points: {points.replace('NOW', '1000')} }}")
+    card = gallery.locator("#own")
+    metrics = card.get_by_test_id("job-metrics").get_by_role("button")
+    expect(metrics).to_have_text(["loss 0.25", "acc 0.75", "note 7"])
+    plot = card.locator(".st-plot")
+    expect(plot).to_have_attribute("aria-label", re.compile("^loss "))
+    metrics.nth(1).click()
+    expect(plot).to_have_attribute("aria-label", re.compile("^acc "))
+    expect(metrics.nth(1)).to_have_attribute("aria-pressed", "true")
+    draw_card(gallery, data="{ points: [{ seq: 1, step: 1, at: 1000, attempt: 1, values: { loss: 1 } }] }")
+    expect(card.get_by_test_id("job-metrics")).to_have_count(0)
+
+
 HUGE = [[1e308, -1e308, 5], [1.7e308, -1.7e308], [0, 5e-324], [1e308, 1e308], [1e15 + 2, 1e15]]
 
 

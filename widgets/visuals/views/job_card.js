@@ -8,6 +8,7 @@ import { trialWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { renderJobLife } from "../charts/job_life.js";
 import { renderLossCurve } from "../charts/loss_curve.js";
+import { drawMetricNames } from "../charts/metric_names.js";
 import { argumentsLine } from "./argument_list.js";
 import { cardActions, cardHeader } from "./card_parts.js";
 import { logTail, shownLog } from "./log_view.js";
@@ -27,7 +28,7 @@ import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
  */
 export function renderJobCard(element, data, actions = {}) {
   const { job, now } = data;
-  const state = memory(element, { confirming: false, asked: null });
+  const state = memory(element, { confirming: false, asked: null, metric: null });
   const again = () => renderJobCard(element, data, actions);
   const wrong = errorWords(job);
   stage(element, "st-card");
@@ -49,7 +50,12 @@ export function renderJobCard(element, data, actions = {}) {
     drawUse(job.usage, data.colour),
     h("div", {
       key: "curve",
-      draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }),
+      draw: (node) =>
+        renderLossCurve(node, { points: data.points ?? [], name: state.metric ?? undefined, colour: data.colour }),
+    }),
+    drawMetricNames(data.points ?? [], state.metric, (name) => {
+      state.metric = name;
+      again();
     }),
     job.attempts.length > 0 &&
       h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
