@@ -96,6 +96,27 @@ def test_a_job_of_the_panel_is_paused_and_cancelled_in_its_row(gallery: Page) ->
     expect(gallery.locator("[data-job=done] button")).to_have_count(0)
 
 
+def test_a_population_runs_between_two_generations_too(gallery: Page) -> None:
+    trials = {"number": 16, "finished": 8, "gpus": 0, "running": 0, "best": None, "failed": 0, "cancelled": 0}
+    sweep = a_job("evolves", trials=trials, started=2)
+    words = gallery.evaluate(
+        """async (job) => {
+            const { drawTable } = await import("/visuals/views/run_table.js");
+            const { patch } = await import("/visuals/base/dom.js");
+            job.attempts = [{ ...job.attempts[0], state: "paused", ended: 40 }];
+            const place = document.createElement("div");
+            const selection = { has: () => false, hasAll: () => false, size: 0 };
+            const filters = { order: "-submitted" };
+            patch(place, drawTable({ jobs: [job], now: 62, filters, open: new Set(), selection, href: () => "#",
+                tagHref: () => null, more: [] }, { choose() {}, toggle() {}, drawCard() {} }));
+            return place.innerText || place.textContent;
+        }""",
+        sweep,
+    )
+    assert "runs 1 min" in words
+    assert "paused" not in words.lower()
+
+
 def test_jobs_of_others_have_no_buttons_in_a_row(gallery: Page) -> None:
     with_my_jobs(gallery, a_job("old", user="joe"))
     expect(gallery.locator("[data-job=old]")).to_be_visible()

@@ -35,12 +35,17 @@ export function byTime(jobs, order) {
   return order === LATEST ? sorted : sorted.reverse();
 }
 
+/** Whether a sweep runs: its trials have GPUs, or their next generation begins. */
+function isRunningSweep({ trials, state }) {
+  return Boolean(trials) && (trials.gpus > 0 || state === "running");
+}
+
 /** The time from which the column of times counts: of the end, of the start, or since when the job waits. */
 function sinceOf(job) {
   const live = job.attempts.at(-1);
   if (isFinal(job.state)) return job.ended ?? 0;
   if (live && !live.ended) return live.started ?? live.created;
-  if (job.trials?.gpus) return job.started ?? job.submitted;
+  if (isRunningSweep(job)) return job.started ?? job.submitted;
   return live?.ended ?? job.submitted;
 }
 
@@ -323,7 +328,8 @@ function timeWords(job, now) {
       { key: "runs", title: `${count(job.attempt, "attempt")} so far` },
       `${job.state === "running" ? "runs" : job.state} ${span}`,
     );
-  if (job.trials?.gpus) return h("span", { key: "runs", title: job.started ? exact(job.started) : "" }, `runs ${span}`);
+  if (isRunningSweep(job))
+    return h("span", { key: "runs", title: job.started ? exact(job.started) : "" }, `runs ${span}`);
   return h("span", { key: "waits", title: exact(since) }, `${waits(job) ? "waits" : "paused"} ${span}`);
 }
 
