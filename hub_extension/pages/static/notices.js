@@ -28,16 +28,39 @@ export function notifyHere({ tag, title, text, address }) {
 
 /** The notifications of a page, which shares with the other pages of the pool in this browser what each has shown. */
 export class BrowserNotices {
-  /** @param prefix the address of the pool's pages */
-  constructor(prefix) {
-    this.prefix = prefix;
+  /**
+   * @param prefix the address of the pool's pages
+   * @param isChosen whether the viewer has chosen events for the browser
+   * @param changed called when `areWanted` may have changed, on whatever page
+   */
+  constructor(prefix, isChosen, changed) {
+    Object.assign(this, { prefix, isChosen, changed });
     this.store = `springtide-notices ${prefix}`;
     this.waiting = [];
     this.timer = null;
     this.shown = new Map();
     this.pages = new BroadcastChannel(this.store);
-    this.pages.addEventListener("message", ({ data }) => this.#close(data));
+    this.pages.addEventListener("message", ({ data: { replaced, isChosen } }) => {
+      if (replaced) this.#close(replaced);
+      else this.#take(Boolean(isChosen));
+    });
     window.addEventListener("pagehide", () => this.waiting.length && this.#put(this.#taken()));
+  }
+
+  /** Whether the viewer has chosen notifications of this browser, and it shows them. */
+  areWanted() {
+    return this.isChosen && "Notification" in window && Notification.permission === "granted";
+  }
+
+  /** Takes a choice of the viewer, for all pages. */
+  choose(isChosen) {
+    this.#take(isChosen);
+    this.pages.postMessage({ isChosen });
+  }
+
+  #take(isChosen) {
+    this.isChosen = isChosen;
+    this.changed();
   }
 
   hear(notice) {
@@ -68,7 +91,7 @@ export class BrowserNotices {
     if (burst) this.#showBurst(burst);
     for (const notice of notices) this.#showOne(notice);
     if (!replaced.length) return;
-    this.pages.postMessage(replaced);
+    this.pages.postMessage({ replaced });
     this.#close(replaced);
   }
 
