@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -49,12 +50,13 @@ class Site:
     """Addresses that pages use: ``prefix`` of the service and ``hub_prefix``, both with slashes at both ends.
 
     ``hub_host`` is the origin of the hub's pages, empty if it is the service's own. ``files`` is the digest of the
-    pages' scripts and style sheets.
+    pages' scripts and style sheets. ``is_notified`` tells whether a user has chosen events for the browser.
     """
 
     prefix: str
     hub_prefix: str
     hub_host: str
+    is_notified: Callable[[str], bool]
     templates: Environment
     files: str
 
@@ -100,6 +102,7 @@ class Page(PageHandler):
             admin=caller is not None and caller.admin,
             administers=[] if caller is None else sorted(caller.administers),
             hub_admin=caller is not None and caller.hub_admin,
+            notified=caller is not None and site.is_notified(caller.name),
             prefix=site.prefix,
             files=f"{site.prefix}static/{site.files}/",
             base_url=hub,
@@ -152,16 +155,16 @@ class NotFoundPage(Page):
 
 
 def page_handlers(
-    prefix: str, hub_prefix: str = "/hub/", hub_host: str = ""
+    prefix: str, hub_prefix: str = "/hub/", hub_host: str = "", *, is_notified: Callable[[str], bool]
 ) -> list[tuple[str, type[Any], dict[str, Any]]]:
     """Return the handlers of all pages and their files, for an application with the settings of `SiteHandler`.
 
     ``prefix`` is the service's, ``hub_prefix`` the hub's, as browsers see them; ``hub_host`` is the hub's origin
-    if it differs from the service's.
+    if it differs from the service's. ``is_notified`` tells whether a user has chosen events for the browser.
     """
     prefix = f"/{prefix.strip('/')}/".replace("//", "/")
     hub_prefix = f"/{hub_prefix.strip('/')}/".replace("//", "/")
-    site = Site(prefix, hub_prefix, hub_host, _templates(), digest([VISUALS, STATIC]))
+    site = Site(prefix, hub_prefix, hub_host, is_notified, _templates(), digest([VISUALS, STATIC]))
     at = re.escape(prefix)
     return [
         (at, FirstPage, {"site": site, "page": "jobs"}),

@@ -28,6 +28,7 @@ from springtide.hub_extension.web.hosts import guard
 from springtide.hub_extension.web.job_callers import JobCallers
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.executors.credentials import Credentials
+from springtide.scheduler.notifications import BROWSER
 
 log = logging.getLogger("springtide")
 
@@ -151,8 +152,12 @@ class Site:
             return []
         return [
             (re.escape(self.prefix) + "oauth_callback", CallbackHandler, {}),
-            *page_handlers(self.prefix, self.hub.prefix, self.hub.host),
+            *page_handlers(self.prefix, self.hub.prefix, self.hub.host, is_notified=self._is_notified),
         ]
+
+    def _is_notified(self, user: str) -> bool:
+        outbox = self.pool.engine.outbox
+        return bool(outbox.settings.events_of(outbox.choice(user), BROWSER))
 
 
 def by_address(routes: Iterable[Route]) -> Mapping[str, Mapping[str, Route]]:

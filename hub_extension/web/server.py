@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import resource
 import socket
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -68,10 +69,11 @@ class Unread:
 class Server(HTTPServer):
     """Tornado's server with time-outs for headers and for readers, and a cap on connections.
 
-    A reader that does not take its data for ``stalled`` seconds is cut off. Beyond the cap the connection that has
-    waited longest without a complete request is closed, else the one whose reader has stalled longest, or the new
-    one if all others are being answered. One address of another machine holds no more than a part of the
-    connections. ``HTTPServer.configure(Server)`` makes all servers of the process instances of this class.
+    A reader that does not take its data for ``stalled`` seconds is cut off, also one that has vanished without a
+    word and whose data the kernel has taken. Beyond the cap the connection that has waited longest without a
+    complete request is closed, else the one whose reader has stalled longest, or the new one if
+    all others are being answered. One address of another machine holds no more than a part of the connections.
+    ``HTTPServer.configure(Server)`` makes all servers of the process instances of this class.
     ``files_each`` is the number of open files per connection, 2 for a connection that is proxied.
     """
 
@@ -110,10 +112,16 @@ class Server(HTTPServer):
             stream.close()
             return
         self._of_address[str(address[0])] += 1
+        self._bound_silence(stream.socket)
         super().handle_stream(stream, address)
         if not self._sweeping:
             self._sweeping = True
             IOLoop.current().call_later(self._sweep_every, self._sweep)
+
+    def _bound_silence(self, connection: socket.socket) -> None:
+        """Have the kernel end a connection whose peer acknowledges no data in time, else after 15 minutes."""
+        if sys.platform == "linux" and connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * self._stalled))
 
     def _is_greedy(self, address: str) -> bool:
         """Return whether an address of another machine has its part of the connections."""

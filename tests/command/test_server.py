@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -18,6 +20,7 @@ import httpx
 import pytest
 from patience import PATIENCE_S
 from ports import free_port
+from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
@@ -25,6 +28,9 @@ from springtide.hub_extension.web.server import ListeningSocket, Server, raise_o
 
 FEW_FILES = 128
 MUCH = 32 * 1024 * 1024
+SO_ATTACH_FILTER = 26
+DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)
+"""A filter of packets that accepts none: BPF_RET 0."""
 HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-More: "
 
 
@@ -49,11 +55,27 @@ class Held(RequestHandler):
         await self.settings["go_on"].wait()
 
 
+class Beating(RequestHandler):
+    """An endless answer of a byte at a time, as heartbeats are; the event is set when the connection has ended."""
+
+    async def get(self) -> None:
+        try:
+            while True:
+                self.write(b":")
+                await self.flush()
+                await asyncio.sleep(0.05)
+        except StreamClosedError:
+            self.settings["go_on"].set()
+
+
 @contextlib.asynccontextmanager
 async def server(most: int | None = None, **options: float) -> AsyncIterator[tuple[int, Server, asyncio.Event]]:
     """A server, its port, and the event that ends the requests of `Held`."""
     go_on = asyncio.Event()
-    made = Server(Application([("/", Hello), ("/held", Held), ("/much", Much)], go_on=go_on), **options)
+    made = Server(
+        Application([("/", Hello), ("/held", Held), ("/much", Much), ("/beating", Beating)], go_on=go_on),
+        **options,
+    )
     if most is not None:
         made.most = most
     sockets = bind_sockets(0, "127.0.0.1")
@@ -144,6 +166,21 @@ async def test_a_reader_that_takes_nothing_is_cut_off() -> None:
             while made._connections:
                 await asyncio.sleep(0.01)
         assert await is_cut(reader)
+
+
+def vanish(reader: socket.socket) -> None:
+    """Have the reader's machine drop all packets that arrive for it, as if its cable were out."""
+    drop = ctypes.create_string_buffer(DROP_ALL)
+    reader.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HL", 1, ctypes.addressof(drop)))
+
+
+async def test_a_reader_that_has_vanished_without_a_word_is_cut_off_at_the_next_heartbeats() -> None:
+    async with server(stalled=1.0) as (port, _, ended_here):
+        reader = slow_reader(port, path="/beating")
+        await asyncio.to_thread(reader.recv, 1)
+        vanish(reader)
+        await asyncio.wait_for(ended_here.wait(), PATIENCE_S)
+        reader.close()
 
 
 async def test_a_reader_that_takes_its_time_gets_everything() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import running_browser
+from browser import launched, running_browser
 from pages_service import PERSON, WIDE, Service, Windows
 from playwright.sync_api import Browser, BrowserContext, Page
 
@@ -128,3 +128,12 @@ def visit(windows: Windows, service: Service) -> Callable[..., Page]:
         return page
 
     return visit
+
+
+@pytest.fixture
+def notified(browser: Browser, service: Service) -> Iterator[Page]:
+    """A page in a browser with notifications, which the headless shell lacks."""
+    with launched(browser.browser_type, whole=True) as whole:
+        context = whole.new_context(permissions=["notifications"])
+        context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
+        yield context.new_page()

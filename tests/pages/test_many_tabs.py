@@ -10,16 +10,12 @@ import pytest
 from pages_service import PERSON, WITHOUT_SHARED_WORKERS, Service, Windows
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, Error, Page, Route, expect
+from shown_notices import MORE_THAN_HIDDEN_MS, set_hidden
 
 from springtide.scheduler.wire import Job
 
 TABS = 8
 """Number of tabs: a browser opens six connections to one server, and the pages need some to load."""
-MORE_THAN_HIDDEN_MS = 31_000
-HIDDEN = """(hidden) => {
-    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
-    document.dispatchEvent(new Event("visibilitychange"));
-}"""
 WORKER_TARGET = "shared_worker"
 
 Tabs = Callable[..., list[Page]]
@@ -157,12 +153,12 @@ def test_hidden_tabs_have_no_stream_and_catch_up_when_they_are_seen_again(
     page.clock.install()
     page.goto(f"{service.url}jobs/")
     expect_live(page)
-    page.evaluate(HIDDEN, True)
+    set_hidden(page, hidden=True)
     assert streams(service) == 1
     page.clock.fast_forward(MORE_THAN_HIDDEN_MS)
     until_streams(service, 0)
     service.submit("susan", name="unseen")
-    page.evaluate(HIDDEN, False)
+    set_hidden(page, hidden=False)
     expect(page.locator("#page")).to_contain_text("unseen")
     expect_live(page)
     until_streams(service, 1)
@@ -176,10 +172,10 @@ def test_where_a_browser_has_no_shared_workers_the_pages_in_front_are_live_and_s
         expect(each.get_by_test_id("connection")).to_have_text("Live while this page is in front")
     assert streams(service) == 2
     expect_to_show(service, "alone", page, other)
-    other.evaluate(HIDDEN, True)
+    set_hidden(other, hidden=True)
     until_streams(service, 1)
     service.end_jobs()
-    other.evaluate(HIDDEN, False)
+    set_hidden(other, hidden=False)
     expect(other.get_by_test_id("holder-row")).to_have_count(0)
     until_streams(service, 2)
 

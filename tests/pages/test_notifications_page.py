@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from browser import launched
-from pages_service import PERSON, Service
-from playwright.sync_api import Browser, Page, Response, Route, expect
+from pages_service import Service
+from playwright.sync_api import Page, Response, Route, expect
+from shown_notices import KEEP_WHAT_IS_SHOWN, until_on_screen
 
 Visit = Callable[..., Page]
 
 MANY = 50
-ON_SCREEN = """[...document.querySelectorAll('told-text')].map(
-    (shown) => [Number(shown.dataset.at), shown.dataset.tag, shown.textContent])"""
-"""Each notification with its time: the last one with a tag, of whatever page, is the one that people see."""
 SECRET = "https://hooks.slack.com/services/T0/B0/very-secret"
-KEEP_WHAT_IS_SHOWN = """
-    const Real = Notification;
-    window.Notification = class extends Real {
-        constructor(title, options) {
-            super(title, options);
-            const shown = document.createElement("told-text");
-            shown.textContent = `${title} ${options.body}`;
-            shown.dataset.tag = options.tag;
-            shown.dataset.at = Date.now();
-            document.documentElement.append(shown);
-            this.shown = shown;
-        }
-        close() {
-            super.close();
-            this.shown.remove();
-        }
-    };
-"""
 
 
 def is_changed(answer: Response) -> bool:
@@ -66,19 +45,10 @@ def test_what_is_chosen_is_kept_and_a_webhook_is_not_shown_again(visit: Visit) -
     assert "very-secret" not in page.content()
     rows = page.get_by_test_id("notification-matrix").locator("tbody tr")
     on = [row.locator("input:checked").count() for row in rows.all()]
-    told = "failures, ends, pauses, edits and budgets are on in open pages before a choice"
-    assert on == [3, 2, 0, 2, 1, 2, 0, 0, 0, 0, 2], told
+    told = "failures, ends, pauses, edits, budgets and requests are on in open pages before a choice"
+    assert on == [3, 2, 0, 2, 1, 2, 0, 0, 0, 2, 2], told
     page.get_by_test_id("webhook-remove").click()
     expect(page.get_by_test_id("webhook-failed")).to_be_disabled()
-
-
-@pytest.fixture
-def notified(browser: Browser, service: Service) -> Iterator[Page]:
-    """A page in a browser with notifications, which the headless shell lacks."""
-    with launched(browser.browser_type, whole=True) as whole:
-        context = whole.new_context(permissions=["notifications"])
-        context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
-        yield context.new_page()
 
 
 def test_the_browser_shows_what_happens_on_whatever_page_is_open(notified: Page, service: Service) -> None:
@@ -106,13 +76,8 @@ def test_jobs_that_fail_together_are_one_notification_with_their_number_over_all
     jobs = [service.submit("susan", "false", name=f"one of many {number}", gpus=0) for number in range(MANY)]
     for job in jobs:
         service.until(job.id, lambda found: found.state == "failed")
-    shown: dict[str, str] = {}
-    for _ in range(600):
-        shown = {tag: text for _, tag, text in sorted(each for page in pages for each in page.evaluate(ON_SCREEN))}
-        if any(str(MANY) in text for text in shown.values()):
-            break
-        notified.wait_for_timeout(100)
-    assert list(shown.values()) == [f"{MANY} events of your jobs: {MANY} failed. Click to see them."]
+    shown = until_on_screen(pages, str(MANY))
+    assert shown == [f"{MANY} events of your jobs: {MANY} failed. Click to see them."]
 
 
 def test_a_burst_counts_the_single_notifications_before_it_and_ends_when_it_is_calm(gallery: Page) -> None:

@@ -6,6 +6,8 @@ import { clean } from "./visuals/base/words.js";
 /** Time without notifications after which a burst is over. */
 const CALM_MS = 10_000;
 const MOST_KEPT = 2000;
+/** Time in which a page that runs shows its notifications. */
+const LONGEST_TURN_MS = 3000;
 const NOTHING = { claimed: [], singles: [], burst: null };
 const EVENT_PAGES = { fault: "pool", workspace: "workspaces", needs: "home", report: "report?period=last-month" };
 const JOBS = "?show=all&order=latest";
@@ -28,16 +30,39 @@ export function notifyHere({ tag, title, text, address }) {
 
 /** The notifications of a page, which shares with the other pages of the pool in this browser what each has shown. */
 export class BrowserNotices {
-  /** @param prefix the address of the pool's pages */
-  constructor(prefix) {
-    this.prefix = prefix;
+  /**
+   * @param prefix the address of the pool's pages
+   * @param isChosen whether the viewer has chosen events for the browser
+   * @param changed called when `areWanted` may have changed, on whatever page
+   */
+  constructor(prefix, isChosen, changed) {
+    Object.assign(this, { prefix, isChosen, changed });
     this.store = `springtide-notices ${prefix}`;
     this.waiting = [];
     this.timer = null;
     this.shown = new Map();
     this.pages = new BroadcastChannel(this.store);
-    this.pages.addEventListener("message", ({ data }) => this.#close(data));
+    this.pages.addEventListener("message", ({ data: { replaced, isChosen } }) => {
+      if (replaced) this.#close(replaced);
+      else this.#take(Boolean(isChosen));
+    });
     window.addEventListener("pagehide", () => this.waiting.length && this.#put(this.#taken()));
+  }
+
+  /** Whether the viewer has chosen notifications of this browser, and it shows them. */
+  areWanted() {
+    return this.isChosen && "Notification" in window && Notification.permission === "granted";
+  }
+
+  /** Takes a choice of the viewer, for all pages. */
+  choose(isChosen) {
+    this.#take(isChosen);
+    this.pages.postMessage({ isChosen });
+  }
+
+  #take(isChosen) {
+    this.isChosen = isChosen;
+    this.changed();
   }
 
   hear(notice) {
@@ -48,8 +73,14 @@ export class BrowserNotices {
   /** Shows what no page has shown; one page at a time looks. */
   async #show() {
     this.timer = null;
-    if (navigator.locks) await navigator.locks.request(this.store, () => this.#put(this.#taken()));
-    else this.#put(this.#taken());
+    const put = () => this.#put(this.#taken());
+    if (!navigator.locks) return put();
+    try {
+      await navigator.locks.request(this.store, { signal: AbortSignal.timeout(LONGEST_TURN_MS) }, put);
+    } catch (error) {
+      if (error.name !== "TimeoutError") throw error;
+      put(); // the page whose turn it was is frozen
+    }
   }
 
   /** Takes what this page is to show of the notices that it has heard. */
@@ -68,7 +99,7 @@ export class BrowserNotices {
     if (burst) this.#showBurst(burst);
     for (const notice of notices) this.#showOne(notice);
     if (!replaced.length) return;
-    this.pages.postMessage(replaced);
+    this.pages.postMessage({ replaced });
     this.#close(replaced);
   }
 

@@ -1,7 +1,7 @@
 /** The choices of notifications: a matrix of events and channels, and the channels below it. */
 
 import { notifyHere } from "./notices.js";
-import { attempted, call, followEvents } from "./site.js";
+import { attempted, call, followEvents, noticesChosen } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button, when } from "./visuals/base/glyphs.js";
 import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
@@ -32,7 +32,7 @@ const EVENTS = [
 const OF_ADMINISTRATORS = [["needs", "Something in the pool needs you", "as the page Overview lists it, once each"]];
 const LOOK_AGAIN_MS = 10_000;
 
-const shown = { view: null, addresses: {}, busy: new Set(), results: {}, saving: 0, saved: "" };
+const shown = { view: null, said: "", addresses: {}, busy: new Set(), results: {}, saving: 0, saved: "" };
 const redraw = oncePerFrame(draw);
 const read = inOrder(ask, take);
 const reread = calmly(read, 1);
@@ -56,7 +56,16 @@ async function ask() {
 /** Takes a view; choices made after its request are newer. */
 function take({ then, view }) {
   if (then === changes) shown.view = view;
+  sayChosen();
   redraw();
+}
+
+/** Says to all pages whether they are to notify. */
+function sayChosen() {
+  const isChosen = shown.view.channels.some(({ name, events }) => name === "browser" && events.length > 0);
+  const answer = `${isChosen} ${globalThis.Notification?.permission}`;
+  if (answer !== shown.said) noticesChosen(isChosen);
+  shown.said = answer;
 }
 
 function draw() {
@@ -193,7 +202,7 @@ function missingHere() {
 function drawPermission() {
   if (!("Notification" in window) || Notification.permission !== "default") return null;
   const ask = async () => {
-    await Notification.requestPermission();
+    await askPermission();
     redraw();
   };
   return h(
@@ -201,6 +210,11 @@ function drawPermission() {
     { key: "permission" },
     button("allow-browser", "Allow notifications in this browser", ask, { class: "st-button st-primary" }),
   );
+}
+
+async function askPermission() {
+  await Notification.requestPermission();
+  sayChosen();
 }
 
 function drawAddress({ name, target, address_hint: hint }) {
@@ -271,7 +285,7 @@ async function sendTest(channel) {
 }
 
 async function shownHere() {
-  if (Notification.permission === "default") await Notification.requestPermission();
+  if (Notification.permission === "default") await askPermission();
   return notifyHere({ tag: "test", title: "This is a test message of the pool.", text: "" });
 }
 

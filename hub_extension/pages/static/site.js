@@ -19,11 +19,12 @@ const LIVE_IN_FRONT = "Live while this page is in front";
 const AGAIN_MS = 5000;
 const YOUNG_MS = 5000;
 
-const { prefix, hub, xsrf, user, admin, administers, job } = document.querySelector('meta[name="springtide"]').dataset;
+const { prefix, hub, xsrf, user, admin, administers, notified, job } =
+  document.querySelector('meta[name="springtide"]').dataset;
 
 let shownCode = null;
 
-const notices = new BrowserNotices(prefix);
+const notices = new BrowserNotices(prefix, notified === "yes", () => stream?.look());
 
 const administered = new Set(JSON.parse(administers));
 
@@ -92,8 +93,9 @@ export function tagPath(tag) {
 export function followEvents(on, only = null, show = () => {}) {
   const address = new URL(`${prefix}api/v1/events`, window.location.href).href;
   const source = () => ({ address, user, headers: { "X-XSRFToken": xsrf } });
+  const notify = (content) => content.channels.includes("browser") && notices.hear(content);
   const notification = (content) => {
-    if (content.channels.includes("browser")) notices.hear(content);
+    notify(content);
     on.notification?.(content);
   };
   const connected = (contact, problem, isOpen, isAlone) => {
@@ -101,9 +103,15 @@ export function followEvents(on, only = null, show = () => {}) {
     showContact(contact, isAlone);
     show(contact, problem, isOpen);
   };
-  stream = followShared(source, api.reads, { ...on, notification }, connected, only);
+  const hidden = { isWanted: () => notices.areWanted(), on: { notification: notify } };
+  stream = followShared(source, api.reads, { ...on, notification }, connected, { only, hidden });
   window.addEventListener("pagehide", stream.stop, { once: true });
   return stream;
+}
+
+/** Says that the viewer has chosen events for this browser, or none, or that the browser now allows notifications. */
+export function noticesChosen(isChosen) {
+  notices.choose(isChosen);
 }
 
 /**

@@ -28,7 +28,10 @@ export function plugins(shared) {
   const server = new NotebookServer(shared["@jupyterlab/services"].ServerConnection);
   const pages = PageConfig.getOption("springtidePages");
   const pageOf = (id) => (pages ? `${pages}jobs/${encodeURIComponent(id)}` : null);
-  const follow = (on, show) => followEvents(server.events, server.reads, on, show);
+  const follow = (on, show) => {
+    const hidden = { isWanted: () => feed.noticeViews.size > 0, on: { notification: on.notification } };
+    return followEvents(server.events, server.reads, on, show, { hidden });
+  };
   const compareOf = (ids) => compareAddress(pages, ids);
   const links = { pageOf, target: "_blank", boardOf: server.boardOf, ...(pages && { compareOf }) };
   const feed = new PoolFeed({ ...server, follow }, links);

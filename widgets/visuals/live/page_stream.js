@@ -7,12 +7,17 @@ const HIDDEN_MS = 30_000;
 const JOINED_WITHIN_MS = 4000;
 const SILENT_MS = 6000;
 const AGAIN_MS = 10_000;
+const TURN_WITHIN_MS = 1000;
 const OPEN = new Set(["live", "asking"]);
+const REFUSED = new Set([401, 403]);
+const NOTHING = { isWanted: () => false, on: {} };
 
 /**
  * Follows the events of a server while the page is visible. Browsers allow six connections to one server, all pages
  * together, so a shared worker has the only stream. Where a browser has no shared workers, the page has a stream of its
- * own, and closes it as soon as it is hidden. When reads have failed, events count as missed until one is answered.
+ * own, and leaves it as soon as it is hidden. A page out of sight may go on to follow a few kinds, such as
+ * notifications; without shared workers one such page at a time does. When reads have failed, events count as missed
+ * until one is answered.
  * @param source returns the present `address` of the stream, the `user`, and the `headers` of the log-in
  * @param reads the `Reads` of the page
  * @param on `kind(data)` for each kind of event to follow, `opened()` when the stream first opens, and `again()` when
@@ -20,11 +25,12 @@ const OPEN = new Set(["live", "asking"]);
  * @param show called with the state of `contactOf`, the problem in the response if any, whether the stream is open, and
  *   whether it is this page's own
  * @param only id of the one job to follow, or null for all
- * @returns `stop()`
+ * @param hidden what to follow out of sight: `on` with `kind(data)` for each kind, if `isWanted()`
+ * @returns `stop()`, and `look()` when `isWanted()` may have changed
  */
-export function followEvents(source, reads, on, show, only = null) {
-  const stream = new PageStream(source, reads, on, show, only);
-  return { stop: () => stream.stop() };
+export function followEvents(source, reads, on, show, { only = null, hidden = NOTHING } = {}) {
+  const stream = new PageStream(source, reads, on, show, only, hidden);
+  return { stop: () => stream.stop(), look: () => stream.lookAside() };
 }
 
 /** The contact of a page: "connecting" before the first answer, "waiting" for one that is overdue, "away", or the stream's. */
@@ -36,11 +42,14 @@ export function contactOf(stream, { isLate, hasFailed, isAnswered }) {
 }
 
 class PageStream {
-  constructor(source, reads, on, show, only) {
-    Object.assign(this, { source, reads, on, show, only });
-    this.deliver = delivered(on);
+  constructor(source, reads, on, show, only, hidden) {
+    Object.assign(this, { source, reads, on, show, only, hidden });
+    this.isAside = false;
+    const [inSight, outOfSight] = [delivered(on), delivered({ again: () => {}, ...hidden.on })];
+    this.deliver = (kind, text) => (this.isAside ? outOfSight : inSight)(kind, text);
     this.member = null;
     this.own = null;
+    this.turn = null;
     this.isAlone = typeof SharedWorker === "undefined";
     this.stream = { state: "connecting", problem: null };
     this.hasOpened = false;
@@ -62,14 +71,41 @@ class PageStream {
     this.unwatch();
     clearTimeout(this.hiding);
     clearTimeout(this.again);
+    this.turn?.abort();
     this.#rest();
+  }
+
+  /** Looks again at what a page out of sight is to follow. */
+  lookAside() {
+    if (this.isAside) this.#stepAside();
   }
 
   #look() {
     clearTimeout(this.hiding);
-    if (!document.hidden) this.#attend();
-    else if (this.own) this.#rest();
-    else this.hiding = setTimeout(() => this.#rest(), HIDDEN_MS);
+    if (!document.hidden) this.#comeBack();
+    else if (this.own) this.#stepAside();
+    else this.hiding = setTimeout(() => this.#stepAside(), HIDDEN_MS);
+  }
+
+  #stepAside() {
+    this.isAside = true;
+    this.hasMissed = true;
+    if (!this.hidden.isWanted()) {
+      this.turn?.abort();
+      this.#rest();
+    } else if (this.isAlone) this.#waitForTurn();
+    else if (this.member) this.#ask();
+    else this.#join();
+  }
+
+  #comeBack() {
+    const wasAside = this.isAside;
+    this.isAside = false;
+    this.turn?.abort();
+    this.#attend();
+    if (!wasAside) return;
+    if (this.own) this.#streamed(this.stream.state, this.stream.problem);
+    else if (this.member) this.#ask();
   }
 
   #networkChanged(what) {
@@ -87,27 +123,34 @@ class PageStream {
     else this.#join();
   }
 
+  /** Asks the worker for the kinds to follow now; it answers with the state of the stream. */
+  #ask() {
+    const { member, only } = this;
+    const { on } = this.isAside ? this.hidden : this;
+    member.port.postMessage({ join: { source: member.source, kinds: Object.keys(on), only } });
+  }
+
   #join() {
     const source = this.source();
     let worker = null;
     try {
       worker = new SharedWorker(WORKER, { type: "module", name: JSON.stringify(source) });
     } catch {
-      return this.#followAlone();
+      return this.#doWithout();
     }
     const { port } = worker;
-    const member = { port, name: JSON.stringify(source), heardAt: performance.now(), silent: null };
+    const member = { port, source, heardAt: performance.now(), silent: null };
     this.member = member;
     const isCurrent = () => this.member === member;
-    const joining = setTimeout(() => isCurrent() && this.#followAlone(), JOINED_WITHIN_MS);
-    worker.addEventListener("error", () => isCurrent() && this.#followAlone());
+    const joining = setTimeout(() => isCurrent() && this.#doWithout(), JOINED_WITHIN_MS);
+    worker.addEventListener("error", () => isCurrent() && this.#doWithout());
     port.addEventListener("close", () => isCurrent() && this.#rejoin());
     port.addEventListener("message", ({ data }) => {
       if (data.joined) clearTimeout(joining);
       if (isCurrent()) this.#hear(data);
     });
     port.start();
-    port.postMessage({ join: { source, kinds: Object.keys(this.on), only: this.only } });
+    this.#ask();
   }
 
   #hear({ joined, beat, state, problem, kind, text }) {
@@ -120,7 +163,7 @@ class PageStream {
     if (beat) member.port.postMessage({ here: true });
     if (state) this.#streamed(state, problem);
     if (kind) this.deliver(kind, text);
-    if (problem && member.name !== JSON.stringify(this.source())) this.#rejoin();
+    if (problem && JSON.stringify(member.source) !== JSON.stringify(this.source())) this.#rejoin();
   }
 
   /** Joins again, because the worker is gone or the log-in is another one. */
@@ -128,6 +171,7 @@ class PageStream {
     this.#rest();
     this.#streamed("connecting", null);
     if (!document.hidden) this.#attend();
+    else this.lookAside();
   }
 
   #rest() {
@@ -142,9 +186,31 @@ class PageStream {
     own?.stop();
   }
 
+  /** Goes on without a shared worker. */
+  #doWithout() {
+    this.isAlone = true;
+    this.#rest();
+    if (this.isAside) this.#waitForTurn();
+    else this.#followAlone();
+  }
+
+  /** Follows out of sight as soon as no other page does so with a stream of its own. */
+  #waitForTurn() {
+    if (this.turn && !this.turn.signal.aborted) return;
+    this.turn = new AbortController();
+    const { signal } = this.turn;
+    const waiting = setTimeout(() => this.isAside && this.#rest(), TURN_WITHIN_MS);
+    const follow = () => {
+      clearTimeout(waiting);
+      if (!this.own) this.#followAlone();
+      return new Promise((resolve) => signal.addEventListener("abort", resolve));
+    };
+    const ended = () => clearTimeout(waiting); // the page is in sight again, or gone
+    navigator.locks?.request(`springtide-out-of-sight ${this.source().address}`, { signal }, follow).catch(ended);
+  }
+
   #followAlone() {
     this.#rest();
-    this.isAlone = true;
     const query = this.only ? `?${new URLSearchParams({ job: this.only })}` : "";
     const open = (headers, signal) => {
       const source = this.source();
@@ -155,6 +221,10 @@ class PageStream {
 
   #streamed(state, problem) {
     this.stream = { state, problem };
+    if (this.isAside) {
+      if (REFUSED.has(problem?.status)) this.#rest();
+      return;
+    }
     this.#tell();
     if (!OPEN.has(state)) return;
     if (!this.hasOpened) this.on.opened?.();

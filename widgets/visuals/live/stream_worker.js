@@ -2,8 +2,8 @@
  * A shared worker with one event stream for all pages of a browser that have the same log-in at the same server.
  *
  * Its name is known to these pages alone, because the XSRF token is a part of it. A page is a member while somebody may
- * look at it. Messages of a page: `join` (its `source`, `kinds` and `only`), `leave`, `here`, `online`, `offline`; to a page:
- * `joined`, `beat`, `state` with `problem`, and `kind` with `text`, as `followStream` delivers them.
+ * look at it, or while it is to notify. Messages of a page: `join` (its `source`, `kinds` and `only`), again with other
+ * kinds, `leave`, `here`, `online`, `offline`; to a page: `joined`, `beat`, `state` with `problem`, and `kind` with `text`, as `followStream` delivers them.
  */
 
 import { followStream, openStream } from "./event_stream.js";
@@ -31,7 +31,7 @@ function take(port, message) {
   if (message.offline) shared.stream.cut();
 }
 
-/** Sends a new member the state of the connection and the pool, with which a stream of its own would begin. */
+/** Sends a member, new or with new kinds, the state of the connection and the pool, with which a stream of its own would begin. */
 function join(port, { source, kinds, only }) {
   members.set(port, { kinds: new Set(kinds), only, heardAt: performance.now() });
   shared.source = source;
