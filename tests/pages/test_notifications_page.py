@@ -46,7 +46,7 @@ def test_what_is_chosen_is_kept_and_a_webhook_is_not_shown_again(visit: Visit) -
     rows = page.get_by_test_id("notification-matrix").locator("tbody tr")
     on = [row.locator("input:checked").count() for row in rows.all()]
     told = "failures, ends, pauses, edits, budgets and requests are on in open pages before a choice"
-    assert on == [3, 2, 0, 2, 1, 2, 0, 0, 0, 2, 2], told
+    assert on == [3, 2, 0, 2, 1, 2, 0, 0, 0, 0, 2, 2], told
     page.get_by_test_id("webhook-remove").click()
     expect(page.get_by_test_id("webhook-failed")).to_be_disabled()
 
