@@ -168,7 +168,7 @@ def test_restored_tabs_have_the_names_of_their_jobs_and_the_table_its_filters_an
         expect(tab.locator("th[data-column='name']")).to_have_attribute("aria-sort", "ascending")
         tab.get_by_role("tab", name="leaving").click()
         page = tab.locator(f"[data-job-tab='{gone.id}']")
-        expect(page.get_by_test_id("tab-words")).to_contain_text("There is no job")
+        expect(page.get_by_test_id("tab-words")).to_contain_text("was deleted by susan")
         expect(tab.get_by_role("tab", name="leaving")).to_be_visible()
 
 
@@ -279,7 +279,7 @@ def test_an_ended_job_is_deleted_on_its_tab_and_on_its_card_after_a_question(
         delete(page, "in a tab")
         expect(page.get_by_text("The job was deleted.")).to_be_visible()
         for job in jobs:
-            with pytest.raises(PoolError, match="There is no job"):
+            with pytest.raises(PoolError, match="was deleted by"):
                 susan.job(job.id)
 
 

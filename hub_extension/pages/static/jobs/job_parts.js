@@ -23,7 +23,7 @@ const ELSEWHERE = new Set([
 ]); // options that other rows and sections have
 const CHECKPOINTS_GONE = "its checkpoints were deleted, or are damaged";
 const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it started", "why it stopped"];
-const ATTEMPT_CLASSES = { "why it started": "st-across", "why it stopped": "st-across" };
+const ATTEMPT_CLASSES = { GPUs: "st-wraps", "why it started": "st-across", "why it stopped": "st-across" };
 
 /** The table of a job's attempts, the newest first. */
 export function drawAttempts(job, now) {
