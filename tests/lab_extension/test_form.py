@@ -184,3 +184,21 @@ def test_where_no_extension_draws_it_the_form_asks_its_kernel(
     form(tab).get_by_test_id("form-submit").click()
     expect_words(tab, "reason", "Submitted.")
     assert [job.options.gpus for job in susan.jobs(state="queued,starting,running", mine=True).items] == [4]
+
+
+def test_keys_in_a_form_reach_the_form_alone(lab: Lab, context: BrowserContext) -> None:
+    lab.write("keys.ipynb", (CELL, {FORM_TYPE: {}, "text/plain": "A form"}), ("1", None))
+    tab = lab.open(context, "keys.ipynb")
+    cells = tab.locator(".jp-Notebook-cell")
+    expect(cells).to_have_count(2)
+    form(tab).get_by_role("radio", name="Command").check()
+    tab.keyboard.press("ArrowUp")
+    expect(form(tab).get_by_role("radio", name="Function")).to_be_focused()
+    for key in ("b", "x", "d", "d"):
+        tab.keyboard.press(key)
+    tab.keyboard.press("ArrowDown")
+    expect(form(tab).get_by_role("radio", name="Command")).to_be_checked()
+    expect(form(tab).get_by_role("radio", name="Command")).to_be_focused()
+    expect(cells).to_have_count(2)
+    tab.keyboard.press("Control+s")
+    expect(tab.locator(".jp-mod-dirty")).to_have_count(0)

@@ -1,5 +1,6 @@
 /** Outputs of the pool's own MIME types, as widgets of JupyterLab. */
 
+import { keepKeys } from "./visuals/base/keys.js";
 import { showForm } from "./visuals/live/form_view.js";
 import { showJob } from "./visuals/live/job_view.js";
 import { showJobs } from "./visuals/live/jobs_view.js";
@@ -57,6 +58,7 @@ export function cardFactory(Widget, feed, backendOf) {
     begin() {
       this.finish();
       const card = document.createElement("article");
+      keepKeys(card);
       this.node.replaceChildren(card);
       try {
         this.end = shows[this.mimeType](card, this.data, this.kept, this.node);

@@ -2,6 +2,7 @@
 
 import { isFinal } from "../base/glyphs.js";
 import { wordsLast } from "../base/job_words.js";
+import { keepKeys } from "../base/keys.js";
 import { whileInSight } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
 import { renderWorkCard } from "../views/work_card.js";
@@ -17,6 +18,7 @@ export const cardWidget = {
   },
   render({ model, el }) {
     const card = document.createElement("article");
+    keepKeys(card);
     el.append(card);
     const send = (action) => () => model.send({ action });
     const actions = {

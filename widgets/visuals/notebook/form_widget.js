@@ -1,5 +1,6 @@
 /** The form for front ends without the lab extension: each request is a message to the kernel, and has an answer. */
 
+import { keepKeys } from "../base/keys.js";
 import { FormSession } from "../live/form_session.js";
 import { renderJobForm } from "../views/job_form.js";
 import { hearKernel } from "./freshness.js";
@@ -15,6 +16,7 @@ export const formWidget = {
   },
   render({ model, el }) {
     const form = document.createElement("article");
+    keepKeys(form);
     el.append(form);
     const { backend, stop } = kernelBackend(model);
     const session = new FormSession(backend);

@@ -1,5 +1,6 @@
 /** The notebook's view of the pool: traits `pool` (a PoolView) and `me` (a Me). */
 
+import { keepKeys } from "../base/keys.js";
 import { renderPoolCard } from "../views/pool_card.js";
 import { hearKernel, keepFresh } from "./freshness.js";
 
@@ -11,6 +12,7 @@ export const poolWidget = {
   },
   render({ model, el }) {
     const view = document.createElement("article");
+    keepKeys(view);
     el.append(view);
     const draw = () => {
       const pool = model.get("pool");
