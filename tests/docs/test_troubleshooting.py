@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
 SPOKEN = ("scheduler", "hub_extension", "spawner", "widgets", "training")
 HOLE = "…"
+STRINGS = re.compile(r'"([^"\\\n]*)"')
+"""Strings of JavaScript, as its formatter writes them."""
 
 
 def rows() -> list[list[str]]:
@@ -31,7 +33,9 @@ MESSAGES = [re.sub(r"^`|`$", "", row[0]) for row in rows()]
 def said() -> list[str]:
     """Return the texts in the sources of the product, with a hole for each value."""
     files = (path for folder in SPOKEN for path in (ROOT / folder).rglob("*.py"))
-    return [text for path in files for text in _texts(ast.parse(path.read_text()))]
+    scripts = (path for folder in SPOKEN for path in (ROOT / folder).rglob("*.js"))
+    of_scripts = (text for path in scripts for text in STRINGS.findall(path.read_text()))
+    return [*(text for path in files for text in _texts(ast.parse(path.read_text()))), *of_scripts]
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:
