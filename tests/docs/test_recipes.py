@@ -97,13 +97,14 @@ def test_a_setting_needs_its_declaration_alone(copy: Copy) -> None:
 SENT = """
 import asyncio, sys
 from springtide.hub_extension.notifications.channels import Channels, MessageSettings
-from springtide.hub_extension.notifications.message import trial_notification
+from springtide.hub_extension.notifications.message import message_of, trial_notification
 from springtide.hub_extension.service.service import Springtide
 from springtide.scheduler.notifications import NotificationChoice
 
 channels = Channels.of(MessageSettings(), Springtide(loft=sys.argv[1]).values())
 print(*channels.settings.channels)
-asyncio.run(channels.send("pigeon", NotificationChoice("susan"), [trial_notification("susan", "pigeon")]))
+message = message_of([trial_notification("susan", "pigeon")], channels.pages_url)
+asyncio.run(channels.send("pigeon", NotificationChoice("susan"), message))
 """
 
 

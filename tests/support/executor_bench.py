@@ -52,7 +52,7 @@ found = job.restore()
 done = found.state["done"] if found else 0
 print("from", done, flush=True)
 for step in range(done + 1, 100000):
-    time.sleep(0.01)
+    time.sleep(0.1)
     job.report(step=step, loss=1 / step)
     if found and step >= done + 3:
         break

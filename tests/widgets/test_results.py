@@ -73,7 +73,7 @@ def test_the_files_of_a_folder_are_saved(left: Job, tmp_path: Path) -> None:
 def test_an_ended_job_is_deleted_for_good(pool: Pool, left: Job) -> None:
     other = pool.submit("true").wait(60, quiet=True)
     left.delete()
-    with pytest.raises(PoolError, match="no job"):
+    with pytest.raises(PoolError, match="was deleted by susan"):
         left.outputs()
     assert [job.id for job in pool.jobs(limit=5) if job.id in {left.id, other.id}] == [other.id]
     waits = pool.submit("sleep 600")
