@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -27,7 +27,7 @@ EventName = Literal[
     "edited",
     "request",
 ]
-EventNames = Annotated[list[EventName], Meta(max_length=12)]
+EventNames = Annotated[list[EventName], Meta(max_length=len(get_args(EventName)))]
 MAX_CHANNELS = 20
 """Maximum number of channels in one change."""
 
