@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import wire
+from springtide.scheduler.arguments import Argument
 from springtide.scheduler.telemetry import discover
 
 Visit = Callable[..., Page]
@@ -70,7 +71,7 @@ def jobs(service: Service) -> list[wire.Job]:
             argv=list(argv),
             name="n" * 128,
             tags=("t" * 64,),
-            arguments={"a" * 100: "v" * 200, "rate": "w" * 200},
+            arguments={"a" * 100: Argument(value="v" * 200), "rate": Argument(value="w" * 200)},
             source="s" * 500,
             **fields,  # type: ignore[arg-type]
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -86,7 +87,7 @@ def test_a_refused_condition_is_an_error_at_its_field_and_says_whose_rows_stay(v
     expect(page.get_by_test_id("job-row").first).to_have_css("opacity", "1")
 
 
-def reported(job: dict[str, object]) -> None:
+def reported(job: dict[str, Any]) -> None:
     """Give a job arguments and metrics by many names, some of them those of columns."""
     job["arguments"] = {f"a_long_argument_{number}": f"{job['name']} {number}" for number in range(3)}
     job["progress"] |= {"step": 3, "of": 4, "values": {"state": 3, "reason": 0.5}, "best": {}}
