@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import given, is_printable
 
 UNKNOWN: Final = "not_found"
 """Code of the refusal of a job that does not exist, or not any more."""
@@ -29,6 +29,13 @@ class Refusal(Exception):  # noqa: N818 - an answer to a user, not a program err
 def invalid_field(field: str, message: str, hint: str = "") -> Refusal:
     """Return the refusal of a request because of one of its fields."""
     return Refusal(422, "invalid", message, field=field, hint=hint)
+
+
+def checked_reason(text: str, field: str = "why") -> str:
+    """Return the reason of a request, without the space around it. Raises `Refusal` for control characters."""
+    if not is_printable(text):
+        raise invalid_field(field, "The reason has control characters.", "Write it on one line.")
+    return text.strip()
 
 
 def unknown_job(job_id: str) -> Refusal:

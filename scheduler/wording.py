@@ -109,6 +109,11 @@ def _joins(text: str, place: int) -> bool:
     return text[place] in JOINERS and len(beside) == 2 and not any(map(str.isascii, beside))
 
 
+def capital(words: str) -> str:
+    """Return words that begin a sentence."""
+    return words[:1].upper() + words[1:]
+
+
 def quoted(name: str) -> str:
     """Return the name of a job, a project or a person in quotes, on one line: it may read as any words."""
     return f"“{' '.join(name.split())}”"

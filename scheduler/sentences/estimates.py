@@ -17,7 +17,18 @@ from springtide.scheduler.sentences.sentence import (
     state,
     typed_gpus,
 )
-from springtide.scheduler.wording import amount, count, gpus, labelled, listed, moment, plural, quoted, workers
+from springtide.scheduler.wording import (
+    amount,
+    capital,
+    count,
+    gpus,
+    labelled,
+    listed,
+    moment,
+    plural,
+    quoted,
+    workers,
+)
 
 FASTER_SPREAD, FASTER_TYPE, BETTER_SIZE = "advice-spread", "advice-gpu-type", "advice-size"
 NOW, ROOM, LATER, SMALLER = "estimate-now", "estimate-room", "estimate-later", "estimate-smaller"
@@ -100,13 +111,9 @@ def times_as_fast(p: Params) -> str:
     return f"{real(p, 'times'):.2g} times as fast"
 
 
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _faster_spread(p: Params) -> Sentences:
     there, here = (spread_words(str(p.get(level)), number(p, nodes)) for level, nodes in _SPREADS)
-    yield advice(f"{_capital(there)} jobs like it were {times_as_fast(p)} as {here}, {_by(p)}.")
+    yield advice(f"{capital(there)} jobs like it were {times_as_fast(p)} as {here}, {_by(p)}.")
 
 
 _SPREADS = (("faster_level", "faster_nodes"), ("level", "nodes"))

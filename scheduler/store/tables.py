@@ -379,7 +379,7 @@ REQUESTS_KEPT_FOR = 30 * 86_400.0
 
 
 class RequestState(StrEnum):
-    """What has become of a request of a person."""
+    """The state of a person's request."""
 
     PENDING = "pending"
     APPROVED = "approved"

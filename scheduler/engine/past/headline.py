@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from springtide.scheduler.wire.past import PastFigures, PastOutcome
-from springtide.scheduler.wording import amount, duration, listed
+from springtide.scheduler.wording import amount, capital, duration, listed
 
 SAME = 1.0
 """Seconds by which waits may differ and count as equal."""
@@ -15,7 +15,7 @@ def headline(before: PastOutcome, after: PastOutcome) -> str:
     """Return how the pool that might have been differs from the one that was."""
     if before == after:
         return "Nothing would have been different."
-    return f"{_capital(listed(list(_parts(before.total, after.total))) or 'almost nothing changes')}."
+    return f"{capital(listed(list(_parts(before.total, after.total))) or 'almost nothing changes')}."
 
 
 def _parts(before: PastFigures, after: PastFigures) -> Iterator[str]:
@@ -44,7 +44,3 @@ def _more(name: str, before: int, after: int) -> Iterator[str]:
         return
     part = abs(after - before) / before
     yield f"{part:.0%} {'more' if after > before else 'fewer'} {name}".replace("%", " %", 1)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

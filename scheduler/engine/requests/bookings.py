@@ -15,11 +15,11 @@ from springtide.scheduler.engine.state.endings import check_until
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import quota_of, total
 from springtide.scheduler.model import Amount, Environment, Node, Project, Span
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field
 from springtide.scheduler.repeats import NoRepeatError, Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, EndingKind
-from springtide.scheduler.wording import count, given, is_printable, quoted
+from springtide.scheduler.wording import count, given, quoted
 
 MOST = 1000
 """Maximum number of bookings at a time."""
@@ -217,9 +217,7 @@ def _checked(transaction: Transaction, request: wire.BookingRequest, by: str) ->
     """Return the booking of a request, without a number. Raises `Refusal`."""
     now = transaction.now
     start = now if request.start is None else request.start
-    why = request.why.strip()
-    if not is_printable(why):
-        raise invalid_field("why", "The reason has control characters.")
+    why = checked_reason(request.why)
     if bool(request.nodes) == bool(request.project):
         what = "either nodes or a project, not both" if request.nodes else "nodes or a project"
         message = f"A booking names {what}."

@@ -13,12 +13,12 @@ from springtide.scheduler.engine.requests import editing, project_admin
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state import wanted as words
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field
 from springtide.scheduler.settings import DAY
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, ChangeRequestRecord, HubStanding, RequestState
 from springtide.scheduler.wire import BuildWanted, JobWanted, MembershipWanted, ProjectWanted, WantedChange
-from springtide.scheduler.wording import given, is_printable, listed, quoted
+from springtide.scheduler.wording import given, listed, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class RequestContext:
 
 
 EXPIRES_AFTER: Final = 14 * DAY
-"""Time after which a request expires that nobody has decided, in seconds."""
+"""Time after which an undecided request expires, in seconds."""
 MOST_PENDING: Final = 10
 """Maximum number of pending requests of one person."""
 MOST_A_DAY: Final = 30
@@ -61,7 +61,7 @@ def ask(
     for an unknown project or job, 409 for a second request for the same and for too many, 422 for what is no
     change.
     """
-    why = _line(request.why)
+    why = checked_reason(request.why)
     if not why:
         raise invalid_field("why", "The request has no reason.", "Say in a sentence what it is for.")
     _check_fields(request.wanted)
@@ -98,7 +98,7 @@ def withdraw_all(transaction: Transaction, user: str, by: str) -> int:
 
 def refuse(transaction: Transaction, number: int, refusal: wire.ChangeRefusal, by: str) -> None:
     """Refuse a pending request with a reason. Raises `Refusal`: 404 for an unknown one, 409 if it has ended."""
-    why = _line(refusal.why)
+    why = checked_reason(refusal.why)
     if not why:
         raise invalid_field("why", "The refusal has no reason.", "Say in a sentence why.")
     _end(transaction, _pending(transaction, number), RequestState.REFUSED, by, answer=why)
@@ -118,7 +118,7 @@ def approve(
     """
     record = _pending(transaction, number)
     granted = granted_of(record, approval)
-    answer = _line(approval.why)
+    answer = checked_reason(approval.why)
     _check_fields(granted)
     try:
         _make(transaction, granted, record.user, by, context)
@@ -179,7 +179,7 @@ def end_due(transaction: Transaction) -> None:
         if record.due > transaction.now:
             continue
         if record.pending:
-            _end(transaction, record, RequestState.EXPIRED, POOL, answer="Nobody has decided it in time.")
+            _end(transaction, record, RequestState.EXPIRED, POOL, answer="It expired before a decision.")
         else:
             transaction.change_requests.remove(record.number)
 
@@ -257,7 +257,7 @@ def _check_change(transaction: Transaction, wanted: WantedChange, user: str, con
 
 
 def _check_fields(wanted: WantedChange) -> None:
-    """Raise `Refusal` for a change without values, and for values that nobody may ask for."""
+    """Raise `Refusal` for a change without values, and for values that cannot be requested."""
     if isinstance(wanted, ProjectWanted):
         known, about = words.NUMBERS, {"until"}
     elif isinstance(wanted, JobWanted):
@@ -346,10 +346,3 @@ def _job(transaction: Transaction, wanted: WantedChange) -> JobRecord | None:
         return None
     job = transaction.jobs.get(wanted.job) or transaction.state.jobs.get(wanted.job)
     return None if job is None or job.state.final else job
-
-
-def _line(text: str) -> str:
-    """Return a reason on one line. Raises `Refusal` for one with control characters."""
-    if not is_printable(text):
-        raise invalid_field("why", "The reason has control characters.", "Write it on one line.")
-    return text.strip()

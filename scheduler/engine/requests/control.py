@@ -18,10 +18,10 @@ from springtide.scheduler.engine.state.state import SubmissionKey
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps import controller, requests
 from springtide.scheduler.model import JobState
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field
 from springtide.scheduler.settings import MIB
 from springtide.scheduler.store.records import Bundle, Hold, JobRecord, JobSpec, SweepParameters, TestRun
-from springtide.scheduler.wording import given, is_printable
+from springtide.scheduler.wording import given
 from springtide.scheduler.workload import Workload
 
 JobsByKey: TypeAlias = Mapping[SubmissionKey, JobRecord]
@@ -200,8 +200,8 @@ def hold_job(transaction: Transaction, job: JobRecord, hold: Hold, *, finish: bo
 
     Raises `Refusal` if the job has ended or is on hold already, or if the reason is no line of text.
     """
-    if not hold.reason.strip() or not is_printable(hold.reason):
-        raise invalid_field("reason", "The reason is empty or has control characters.")
+    if not checked_reason(hold.reason, "reason"):
+        raise invalid_field("reason", "The hold has no reason.", "Say in a sentence why.")
     check_unfinished(job, "hold")
     if (known := job.standing.hold) is not None and not known.project:
         raise Refusal(

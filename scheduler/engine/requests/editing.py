@@ -12,9 +12,9 @@ from springtide.scheduler.engine.requests.control import check_bytes, check_unfi
 from springtide.scheduler.engine.requests.validation import ValidationContext, validate_edit
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field
 from springtide.scheduler.store.records import Edited, JobRecord, JobSpec
-from springtide.scheduler.wording import exactly, given, is_printable
+from springtide.scheduler.wording import exactly, given
 from springtide.scheduler.workload import Workload
 
 OF_TEST_RUNS = ("priority",)
@@ -38,8 +38,7 @@ def edit_job(
     """
     check_unfinished(job, "edit")
     _check_whole(job)
-    if not is_printable(edit.reason):
-        raise invalid_field("reason", "The reason has control characters.")
+    reason = checked_reason(edit.reason, "reason")
     if not edit.options and edit.project is UNSET:
         message = "Nothing is to be changed."
         raise Refusal(
@@ -62,9 +61,9 @@ def edit_job(
     specs = [_edited(part, project, _changes(part, edit), context, beyond_ranges=beyond_ranges) for part in parts]
     for part, spec in zip(parts, specs, strict=True):
         transaction.respecify(part.with_standing(reserved=(), turn=False), spec)
-    _record(transaction, job.spec, after, edit.reason.strip(), by)
+    _record(transaction, job.spec, after, reason, by)
     if by != job.spec.user:
-        _tell(transaction, job.spec, after, edit.reason.strip(), by)
+        _tell(transaction, job.spec, after, reason, by)
 
 
 def _changes(part: JobRecord, edit: wire.JobEdit) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.endings import check_until
 from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, checked_reason
 from springtide.scheduler.store.records import Hold
 from springtide.scheduler.store.tables import POOL, FreezeRecord
-from springtide.scheduler.wording import given, is_printable, quoted
+from springtide.scheduler.wording import given, quoted
 
 
 def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, by: str) -> None:
@@ -22,9 +22,7 @@ def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, 
     """
     if project not in transaction.projects:
         raise Refusal(404, "not_found", f"There is no project {given(project)}.")
-    why = request.why.strip()
-    if not is_printable(why):
-        raise invalid_field("why", "The reason has control characters.")
+    why = checked_reason(request.why)
     check_until(request.until, transaction.now)
     before = transaction.freezes.get(project)
     since = transaction.now if before is None else before.since

@@ -13,12 +13,12 @@ from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.model import PRIORITIES, Amount
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import PersonRecord, ProjectRecord
-from springtide.scheduler.wording import count, exactly, listed, quoted
+from springtide.scheduler.wording import capital, count, exactly, listed, quoted
 
 NUMBERS: Final = {"quota": "quota", "limit": "limit", "build_quota": "build quota"}
-"""The fields of a project that people ask for, and their names in words."""
+"""The fields of a project that can be requested, and their names in words."""
 OPTIONS: Final = {"priority": "priority", "time_limit": "time limit"}
-"""The options of a job that people ask for, and their names in words."""
+"""The options of a job that can be requested, and their names in words."""
 
 
 def numbers_of(edit: wire.ProjectEdit) -> list[str]:
@@ -60,7 +60,7 @@ def present(
             now = [
                 f"the {NUMBERS[field]} is {_plain(field, getattr(project, field))}" for field in numbers_of(edit)
             ]
-            return f"{_capital(listed(now))} now."
+            return f"{capital(listed(now))} now."
         case wire.BuildWanted() if user in people:
             return f"The build quota is {amount_words(people[user].build_quota)} now."
         case wire.BuildWanted():
@@ -68,7 +68,7 @@ def present(
         case wire.JobWanted(edit=edit) if job is not None:
             options = [(name, getattr(job.spec.options, name)) for name, _ in _options(edit)]
             now = [f"the {OPTIONS[name]} is {_option(name, value)}" for name, value in options]
-            return f"{_capital(listed(now))} now."
+            return f"{capital(listed(now))} now."
         case _:
             return ""
 
@@ -118,7 +118,3 @@ def _option(name: str, value: Any) -> str:
 
 def _until(until: float | None) -> str:
     return "" if until is None else f" until {messages.utc(until)}"
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]

@@ -1,4 +1,4 @@
-"""What is said of the start of a waiting job: for its card, `explain` and forecasts the same; pure."""
+"""The start of a waiting job as card, `explain` and forecasts report it; pure."""
 
 from __future__ import annotations
 
