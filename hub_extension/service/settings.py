@@ -159,7 +159,8 @@ class ServiceSettings:
     auth_cache: int = setting(
         30,
         "The time for which the hub's answer about identity and rights of a caller is used. Changes of groups by "
-        "the pool count at once, and before a refusal the hub is asked again.",
+        "the pool count at once, and before it refuses a person the pool asks the hub again, at most once a "
+        "second.",
         unit="seconds",
         ge=1,
         le=60,

@@ -148,8 +148,7 @@ class LaunchSpecs:
 def _continues(spec: JobSpec) -> bool:
     """Return whether a job begins with a checkpoint of another one that `springtide.training` restores."""
     member = None if spec.trial is None else spec.trial.member
-    fork = None if spec.rerun is None else spec.rerun.fork
-    return (member is not None and member.parent is not None) or (fork is not None and fork.own)
+    return (member is not None and member.parent is not None) or (spec.fork is not None and spec.fork.own)
 
 
 def _found(environment: EnvironmentRecord | None) -> FoundProgram:
