@@ -361,8 +361,8 @@ def volume(
 ) -> Iterator[str]:
     """Create a PersistentVolume for a directory of this machine that every real node sees; return its name.
 
-    It is for the ``claim`` (namespace, name), which is created as well, or for any claim of ``storage_class``. Its
-    owner becomes the user of the images, unless it is not ``own``: of others, and only read.
+    It is for the ``claim`` (namespace, name), which is created as well and bound, or for any of ``storage_class``.
+    Its owner becomes the user of the images, unless it is not ``own``: of others, and only read.
     """
     if own:
         directory.mkdir(parents=True, exist_ok=True)
@@ -390,6 +390,8 @@ def volume(
             }
             path = f"/api/v1/namespaces/{claim[0]}/persistentvolumeclaims"
             cluster.request("POST", path, {"metadata": {"name": claim[1]}, "spec": wanted})
+            bound = f"{path}/{claim[1]}"
+            until(lambda: cluster.request("GET", bound)["status"].get("phase") == "Bound", f"{claim[1]} is bound")
         yield name
     finally:
         with contextlib.suppress(ClusterError):
