@@ -32,6 +32,13 @@ Choose = Callable[..., None]
 Submit = Callable[..., Job]
 
 
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Events of an earlier test are none of a burst of this one."""
+    yield
+    time.sleep(CALM_S)
+
+
 @pytest.fixture
 def choose(service: ServiceProcess) -> Iterator[Choose]:
     """Choose susan's events of the channel JupyterLab; afterwards they are those that she had."""
@@ -129,7 +136,6 @@ def test_one_s_own_actions_are_no_notices(
 def test_a_burst_of_ends_is_one_notice_that_counts_them_and_leads_to_the_table(
     lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Submit, choose: Choose
 ) -> None:
-    time.sleep(CALM_S)  # after which events of an earlier test are none of the burst
     choose("failed", "succeeded-soon", "ended")  # the last one if the machine is slow
     tab = opened(lab, context, "burst.ipynb")
     tab.evaluate(HIDDEN, True)  # a page that is seen shows apart what a slow machine ends apart
@@ -147,7 +153,6 @@ def test_a_burst_of_ends_is_one_notice_that_counts_them_and_leads_to_the_table(
 def test_only_chosen_events_are_notices_and_a_page_out_of_sight_keeps_them(
     lab: Lab, context: BrowserContext, submit: Submit, choose: Choose
 ) -> None:
-    time.sleep(CALM_S)  # after which events are none of a burst of an earlier test
     choose("succeeded-soon", "ended")  # the second if the machine is slow
     tab = opened(lab, context, "chosen.ipynb")
     tab.evaluate(HIDDEN, True)
