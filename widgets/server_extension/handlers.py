@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -55,6 +56,8 @@ TOO_MANY: Final = Problem(
 )
 
 Handlers = list[tuple[str, type[JupyterHandler], dict[str, Any]]]
+Answering = Callable[..., Awaitable[object]]
+Handling = Callable[..., Awaitable[None] | None]
 
 
 class Gateway:
@@ -277,132 +280,99 @@ class TableHandler(FileHandler):
         await self.relay(self.pass_file(table_target(self.query()), "jobs.csv"))
 
 
+def answers(status: int) -> Callable[[Answering], Handling]:
+    """Answer what a method returns as JSON with this status; of a `GateError` the problem."""
+
+    def decorate(method: Answering) -> Handling:
+        @authenticated
+        @authorized
+        @wraps(method)
+        async def answering(self: PoolHandler, *words: str) -> None:
+            try:
+                self.check_size()
+                found = await method(self, *words)
+            except GateError as error:
+                self.refuse(error.problem)
+            else:
+                self.answer(status, msgspec.json.encode(found))
+
+        return answering
+
+    return decorate
+
+
 class SendHandler(PoolHandler):
     """Jobs sent from the page."""
 
-    @authenticated
-    @authorized
-    async def post(self) -> None:
+    @answers(201)
+    async def post(self) -> object:
         """Send a script, a notebook or a command as a job."""
-        try:
-            self.check_size()
-            _ = self.gate  # raises if there is no pool
-            root = Path(self.settings["server_root_dir"])
-            sent = await asyncio.to_thread(send, read(self.request.body), root, Pool())
-        except GateError as error:
-            self.refuse(error.problem)
-        else:
-            self.answer(201, msgspec.json.encode(sent))
+        _ = self.gate  # raises if there is no pool
+        root = Path(self.settings["server_root_dir"])
+        return await asyncio.to_thread(send, read(self.request.body), root, Pool())
 
 
 class EnvironmentHandler(PoolHandler):
     """The environment of a job before the page sends it."""
 
-    @authenticated
-    @authorized
-    async def post(self) -> None:
+    @answers(200)
+    async def post(self) -> object:
         """Answer the environment of a script, a notebook or a command. Nothing is submitted."""
-        try:
-            self.check_size()
-            _ = self.gate  # raises if there is no pool
-            root = Path(self.settings["server_root_dir"])
-            found = await asyncio.to_thread(describe, read(self.request.body), root, Pool())
-        except GateError as error:
-            self.refuse(error.problem)
-        else:
-            self.answer(200, msgspec.json.encode(found))
+        _ = self.gate  # raises if there is no pool
+        root = Path(self.settings["server_root_dir"])
+        return await asyncio.to_thread(describe, read(self.request.body), root, Pool())
 
 
 class EnvironmentsHandler(PoolHandler):
     """Environments of the server's user."""
 
-    @authenticated
-    @authorized
-    async def post(self) -> None:
+    @answers(202)
+    async def post(self) -> object:
         """Begin to make an environment."""
-        try:
-            self.check_size()
-            begun = self.gateway.workshop.begin(self.request.body)
-        except GateError as error:
-            self.refuse(error.problem)
-        else:
-            self.answer(202, msgspec.json.encode(begun))
+        return self.gateway.workshop.begin(self.request.body)
 
 
 class EnvironmentProgressHandler(PoolHandler):
     """How far an environment is."""
 
-    @authenticated
-    @authorized
-    async def get(self, name: str) -> None:
+    @answers(200)
+    async def get(self, name: str) -> object:
         """Answer the progress of an environment, or its problem."""
-        try:
-            found = self.gateway.workshop.progress(name)
-        except GateError as error:
-            self.refuse(error.problem)
-        else:
-            self.answer(200, msgspec.json.encode(found))
+        return self.gateway.workshop.progress(name)
 
 
 class TerminalsHandler(PoolHandler):
     """Terminals in running jobs."""
 
-    @authenticated
-    @authorized
-    async def post(self) -> None:
+    @answers(201)
+    async def post(self) -> object:
         """Open a terminal of this server in a job; what the pool says to it appears there."""
-        try:
-            self.check_size()
-            _ = self.gate  # raises if there is no pool
-            opened = open_terminal(self.request.body, self.settings)
-        except GateError as error:
-            self.refuse(error.problem)
-        else:
-            self.answer(201, msgspec.json.encode(opened))
+        _ = self.gate  # raises if there is no pool
+        return open_terminal(self.request.body, self.settings)
 
 
 class NoticesHandler(PoolHandler):
     """Notices of which each is shown by one page."""
 
-    @authenticated
-    @authorized
-    async def post(self) -> None:
+    @answers(200)
+    async def post(self) -> object:
         """Answer the notices that this page is to show: those that no other one shows."""
-        try:
-            self.check_size()
-            found = self.gateway.claims.claim(self.request.body, time.monotonic())
-        except GateError as error:
-            self.refuse(error.problem)
-        else:
-            self.answer(200, msgspec.json.encode(found))
+        return self.gateway.claims.claim(self.request.body, time.monotonic())
 
 
 class FormHandler(PoolHandler):
     """The form: its contents, and the pool's review of the typed options."""
 
-    @authenticated
-    @authorized
-    async def get(self) -> None:
+    @answers(200)
+    async def get(self) -> object:
         """Answer the fields, the person's projects, and the notebooks of the directory."""
-        try:
-            root = Path(self.settings["server_root_dir"])
-            found = await form.drawn(self.gate, self.get_query_argument("directory", ""), root)
-        except GateError as error:
-            self.refuse(error.problem)
-        else:
-            self.answer(200, msgspec.json.encode(found))
+        root = Path(self.settings["server_root_dir"])
+        return await form.drawn(self.gate, self.get_query_argument("directory", ""), root)
 
-    @authenticated
-    @authorized
-    async def post(self) -> None:
+    @answers(200)
+    async def post(self) -> object:
         """Answer the errors by field, and the forecast of the job. Nothing is submitted."""
-        try:
-            self.check_size()
-            found = await form.review(self.gate, self.request.body)
-        except GateError as error:
-            self.refuse(error.problem)
-        else:
-            self.answer(200, msgspec.json.encode(found))
+        return await form.review(self.gate, self.request.body)
 
 
 def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Handlers:
