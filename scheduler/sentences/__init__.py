@@ -15,7 +15,13 @@ from springtide.scheduler.sentences.change_requests import CHANGE_REQUESTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
 from springtide.scheduler.sentences.faults import FAULTS
-from springtide.scheduler.sentences.headlines import LONGEST_HEADLINE, headline, longer_headline
+from springtide.scheduler.sentences.headlines import (
+    LONGEST_BRIEF,
+    LONGEST_HEADLINE,
+    brief_headline,
+    headline,
+    longer_headline,
+)
 from springtide.scheduler.sentences.needs import NEEDS
 from springtide.scheduler.sentences.notifications import NOTIFICATIONS
 from springtide.scheduler.sentences.reruns import fork_text, rerun_text
@@ -36,6 +42,7 @@ from springtide.scheduler.wording import quoted
 __all__ = [
     "AT_ONCE_S",
     "CODES",
+    "LONGEST_BRIEF",
     "LONGEST_HEADLINE",
     "LONGEST_REASON",
     "Expected",
@@ -43,6 +50,7 @@ __all__ = [
     "Sentence",
     "agreed",
     "alternative_words",
+    "brief_headline",
     "budget_amount",
     "fork_text",
     "headline",

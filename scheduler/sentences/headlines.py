@@ -1,13 +1,13 @@
 """Headlines: the reason of a job in one line; `render` has the whole sentences, which a front end unfolds.
 
 A reason gives its parts, the most important first. The headline has the first one and those of the following that
-still fit.
+still fit. Its brief form leaves room for times, which pages count themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Self, TypeAlias
 
 from springtide.scheduler.model import Reason
 from springtide.scheduler.sentences.sentence import Params, first_drains, gpu_noun, names, number, real, typed_gpus
@@ -34,7 +34,23 @@ LONGEST_TYPE: Final = 12
 """Length to which the GPU types of a job are shortened, in characters."""
 MOST_NAMED: Final = 2
 """Maximum number of jobs that a headline names."""
+LONGEST_BRIEF: Final = 50
+"""Maximum length of the brief form of a headline, in characters."""
 CANNOT: Final = "Cannot start"
+
+
+class Part(str):
+    """A part of a headline that is longer than `LONGEST_BRIEF` with the names in it, and its ``brief`` form."""
+
+    __slots__ = ("brief",)
+    brief: str
+
+    def __new__(cls, words: str, brief: str) -> Self:
+        """Return the part."""
+        part = super().__new__(cls, words)
+        part.brief = brief
+        return part
+
 
 Parts: TypeAlias = Iterator[str]
 
@@ -44,14 +60,25 @@ def headline(*reasons: Reason) -> str:
     return longer_headline("", *reasons)
 
 
+def brief_headline(*reasons: Reason) -> str:
+    """Return the first part of the headline in at most `LONGEST_BRIEF` characters; empty if there is none."""
+    for part in _parts(reasons):
+        return shortened(part.brief if isinstance(part, Part) else part, LONGEST_BRIEF)
+    return ""
+
+
 def longer_headline(line: str, *reasons: Reason) -> str:
     """Return a headline with those of the parts of further reasons that fit."""
-    for part in (part for why in reasons if why.code in HEADLINES for part in HEADLINES[why.code](why.params)):
+    for part in _parts(reasons):
         longer = f"{line} {part}" if line else part
         if line and len(longer) > LONGEST_HEADLINE:
             break
         line = longer
     return shortened(line, LONGEST_HEADLINE)
+
+
+def _parts(reasons: Sequence[Reason]) -> Parts:
+    return (part for why in reasons if why.code in HEADLINES for part in HEADLINES[why.code](why.params))
 
 
 def shortened(text: str, most: int) -> str:
@@ -89,6 +116,11 @@ def _gpus(p: Params) -> str:
     return count(number(p, "gpus"), f"{_typed(p)}GPU")
 
 
+def _waiting(need: str, why: str, where: str = "") -> Part:
+    """Return a part like ``Waiting for 4 GPUs: none is free``."""
+    return Part(f"Waiting for {need}{where}: {why}.", f"Waiting for {need}.")
+
+
 def _request(p: Params) -> str:
     """Return ``4 GPUs`` or ``2 workers with 4 GPUs``."""
     many = number(p, "workers")
@@ -114,23 +146,28 @@ def _by(text: str) -> Callable[[Params], Parts]:
     """Return the parts of an act of the person or job whose name is ``by``."""
 
     def parts(p: Params) -> Parts:
-        yield f"{text} by {_name(p, 'by')}." if p.get("by") else f"{text}."
+        yield Part(f"{text} by {_name(p, 'by')}." if p.get("by") else f"{text}.", f"{text}.")
 
     return parts
 
 
-def _for(text: str, why: str) -> Callable[[Params], Parts]:
+def _for(why: str, past: str = "Paused", present: str = "Pausing") -> Callable[[Params], Parts]:
     """Return the parts of a pause for another job."""
 
     def parts(p: Params) -> Parts:
-        yield f"{text} for {_quoted(str(p.get('for_name')))} ({why})."
+        yield _made_way(p, why, past, present)
 
     return parts
 
 
+def _made_way(p: Params, why: str, past: str = "Paused", present: str = "Pausing") -> Part:
+    """Return a part like ``Paused for “a” (why)``, in the present while the job makes way."""
+    brief = f"{present if p.get('now') else past} for {_quoted(str(p.get('for_name')))}"
+    return Part(f"{brief} ({why}).", f"{brief}.")
+
+
 def _reclaimed(p: Params) -> Parts:
-    owned = "GPUs" if p.get("within") else "share"
-    yield f"Pause for {_quoted(str(p.get('for_name')))} ({owned} of {_name(p, 'for_project')})."
+    yield _made_way(p, f"{'GPUs' if p.get('within') else 'share'} of {_name(p, 'for_project')}")
 
 
 def _place(p: Params) -> Parts:
@@ -144,26 +181,29 @@ def _back_off(p: Params) -> Parts:
 
 
 def _unknown_project(p: Params) -> Parts:
-    yield f"{CANNOT}: there is no project {_name(p, 'project')}."
+    yield Part(f"{CANNOT}: there is no project {_name(p, 'project')}.", f"{CANNOT}: its project is unknown.")
 
 
 def _over_limit(p: Params) -> Parts:
     need, limit, at = number(p, "gpus"), number(p, "limit"), _name(p, "at")
     if p.get("budget_of"):
-        yield f"Waiting for {gpus(need)}: {at} is over its budget."
+        yield _waiting(gpus(need), f"{at} is over its budget")
     elif need > limit:
-        yield f"{CANNOT}: needs {gpus(need)}, and {at} may hold {amount(limit) if limit else 'none'}."
+        most = amount(limit) if limit else "none"
+        yield Part(f"{CANNOT}: needs {gpus(need)}, and {at} may hold {most}.", f"{CANNOT}: needs {gpus(need)}.")
     else:
         held = amount(number(p, "held")) if number(p, "held") else "none"
-        yield f"Waiting for {gpus(need)}: {at} holds {held} of at most {amount(limit)}."
+        yield _waiting(gpus(need), f"{at} holds {held} of at most {amount(limit)}")
 
 
 def _limit_held(p: Params) -> Parts:
-    yield f"Starts when pausing jobs of {_name(p, 'at')} have stopped."
+    yield Part(
+        f"Starts when pausing jobs of {_name(p, 'at')} have stopped.", "Starts when pausing jobs have stopped."
+    )
 
 
 def _bound(p: Params) -> Parts:
-    yield f"{gpus(number(p, 'gpus'))} reserved: starts when other jobs of {_name(p, 'at')} end."
+    yield _for_it(p, f"starts when other jobs of {_name(p, 'at')} end")
 
 
 def _beyond_quota(p: Params) -> Parts:
@@ -171,14 +211,15 @@ def _beyond_quota(p: Params) -> Parts:
     if need > quota:
         yield f"{CANNOT}: not preemptible, needs {gpus(need)}, the quota of {at} is {amount(quota)}."
     else:
-        yield f"Waiting for {gpus(need)} within the quota of {at}: it is not preemptible."
+        yield _waiting(gpus(need), "it is not preemptible", f" within the quota of {at}")
 
 
 def _drained_first(p: Params) -> Parts:
     """Yield what is drained until when, if the pool can run the job then."""
     if (drains := first_drains(p)) is not None:
         what = shortened(drains.what, LONGEST_NAME + len("the node "))
-        yield f"Waiting: {what} {plural(drains.number, 'is', 'are')} drained until {drains.end}."
+        words = f"Waiting: {what} {plural(drains.number, 'is', 'are')} drained"
+        yield Part(f"{words} until {drains.end}.", f"{words}.")
     elif undrain := names(p, "undrain"):
         more = f" and {len(undrain) - 1} more" if len(undrain) > 1 else ""
         what = shortened(f"{undrain[0]}{more}", LONGEST_NAME + len("the node "))
@@ -193,7 +234,7 @@ def _too_large(p: Params) -> Parts:
     if largest:
         yield f"{CANNOT}: needs {need} on one node, the largest {_typed(p)}node has {amount(largest)}."
     else:
-        yield f"Waiting for {need} on one node: no {_typed(p)}node can be used now."
+        yield _waiting(need, f"no {_typed(p)}node can be used now", " on one node")
 
 
 def _per_gpu_too_large(p: Params) -> Parts:
@@ -212,7 +253,7 @@ def _gang_too_large(p: Params) -> Parts:
 
 
 def _no_level(p: Params) -> Parts:
-    yield f"{CANNOT}: no node has the label {_label(p, 'level')}."
+    yield Part(f"{CANNOT}: no node has the label {_label(p, 'level')}.", f"{CANNOT}: no node has its label.")
 
 
 def _domain_too_small(p: Params) -> Parts:
@@ -221,57 +262,64 @@ def _domain_too_small(p: Params) -> Parts:
         yield f"The largest has room for {amount(most)}."
 
 
+def _for_it(p: Params, why: str) -> Part:
+    """Return a part like ``4 GPUs reserved: starts when “a” ends``."""
+    reserved = f"{gpus(number(p, 'gpus'))} reserved"
+    return Part(f"{reserved}: {why}.", f"{reserved}.")
+
+
 def _awaits(p: Params) -> Parts:
-    need = number(p, "gpus")
+    jobs, ends = names(p, "names"), plural(len(names(p, "names")), "ends", "end")
+    freed = f"{gpus(number(p, 'gpus'))} {plural(number(p, 'gpus'), 'is', 'are')} being freed for it"
     if p.get("seconds") is not None:
-        yield f"{gpus(need)} reserved: can be freed in {roughly(max(1.0, real(p, 'seconds')))}."
-    elif not p.get("pausing", 1) and names(p, "names"):
-        yield f"{gpus(need)} reserved: starts when {_jobs(p)} {plural(len(names(p, 'names')), 'ends', 'end')}."
-    elif names(p, "names"):
-        yield f"{gpus(need)} {plural(need, 'is', 'are')} being freed for it by {_jobs(p)}."
+        yield _for_it(p, f"can be freed in {roughly(max(1.0, real(p, 'seconds')))}")
+    elif not p.get("pausing", 1) and jobs:
+        yield _for_it(p, f"starts when {_jobs(p)} {ends}")
     else:
-        yield f"{gpus(need)} {plural(need, 'is', 'are')} being freed for it."
+        yield Part(f"{freed} by {_jobs(p)}." if jobs else f"{freed}.", f"{freed}.")
 
 
 def _room(p: Params) -> Parts:
     need, many = number(p, "gpus"), number(p, "workers")
     level, free, room = p.get("require"), number(p, "node_free"), number(p, "room")
     if room >= many and level is not None:
-        yield f"Waiting for {_request(p)} in one {_label(p, 'require')}."
+        yield Part(f"Waiting for {_request(p)} in one {_label(p, 'require')}.", f"Waiting for {_request(p)}.")
     elif many > 1:
-        yield f"Waiting for {_request(p)}: {f'room for {amount(room)}' if room else 'no room'} now."
+        yield _waiting(_request(p), f"{f'room for {amount(room)}' if room else 'no room'} now")
     elif need == 1 or not free:
-        yield f"Waiting for {_request(p)}: none is free."
+        yield _waiting(_request(p), "none is free")
     else:
-        yield f"Waiting for {_request(p)} on one node: {amount(free)} {plural(free, 'is', 'are')} free."
+        yield _waiting(_request(p), f"{amount(free)} {plural(free, 'is', 'are')} free", " on one node")
     yield from _place(p)
 
 
 def _share_used(p: Params) -> Parts:
     held, quota = number(p, "held"), number(p, "quota")
     if p.get("quota") is not None and held > quota:
-        yield f"Waiting for {_request(p)}: {_name(p, 'at')} borrows {amount(held - quota)} already."
+        yield _waiting(_request(p), f"{_name(p, 'at')} borrows {amount(held - quota)} already")
     else:
-        yield f"Waiting for {_request(p)}: {_name(p, 'at')} holds {typed_gpus(p, held) if held else 'none'}."
+        yield _waiting(_request(p), f"{_name(p, 'at')} holds {typed_gpus(p, held) if held else 'none'}")
     yield from _place(p)
 
 
 def _too_soon(p: Params) -> Parts:
     rest = roughly(max(1.0, real(p, "seconds")))
-    yield f"Waiting for {_request(p)}: others can make way in {rest}."
+    yield _waiting(_request(p), f"others can make way in {rest}")
     yield from _place(p)
 
 
 def _awaits_node(p: Params) -> Parts:
     requested, group = number(p, "asked"), _label(p, "group")
     if not requested and p.get("error"):
-        yield f"Waiting for a node of {group}, which the cluster refuses."
+        yield Part(f"Waiting for a node of {group}, which the cluster refuses.", "Waiting for a node.")
     elif not requested:
-        yield f"Waiting for {_request(p)}: a node of {group} comes next."
+        yield _waiting(_request(p), f"a node of {group} comes next")
     elif p.get("late"):
-        yield f"{count(requested, 'new node')} of {group} {plural(requested, 'is', 'are')} late."
+        late = f"{plural(requested, 'is', 'are')} late"
+        yield Part(f"{count(requested, 'new node')} of {group} {late}.", f"{count(requested, 'new node')} {late}.")
     else:
-        yield f"Waiting for {count(requested, 'new node')} of {group}."
+        brief = f"Waiting for {count(requested, 'new node')}"
+        yield Part(f"{brief} of {group}.", f"{brief}.")
 
 
 def _enough_without_gpus(p: Params) -> Parts:
@@ -445,9 +493,8 @@ def _gang_mended(p: Params) -> Parts:
 
 
 def _reserved(p: Params) -> Parts:
-    need = number(p, "gpus")
-    holders = f" held by {_jobs(p)}" if names(p, "names") else ""
-    yield f"{count(need, gpu_noun(p))} reserved{holders}."
+    reserved = f"{count(number(p, 'gpus'), gpu_noun(p))} reserved"
+    yield Part(f"{reserved} held by {_jobs(p)}." if names(p, "names") else f"{reserved}.", f"{reserved}.")
 
 
 def _started(p: Params) -> Parts:
@@ -541,15 +588,15 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "grows": _grows,
     "gang-broken": _gang_broken,
     "gang-mended": _gang_mended,
-    "moved": _for("Move", "it needs these GPUs"),
+    "moved": _for("it needs these GPUs", "Moved", "Moving"),
     "room-made": _reserved,
     "promised": _reserved,
     "reserved-ahead": _reserved,
     "reclaimed": _reclaimed,
     "limit-lowered": _limit_lowered,
     "node-closes": _node_closes,
-    "preempted": _for("Pause", "higher priority"),
-    "rotated": _for("Pause", "less GPU time so far"),
-    "rotated-for-shorter": _for("Pause", "usually shorter"),
+    "preempted": _for("higher priority"),
+    "rotated": _for("less GPU time so far"),
+    "rotated-for-shorter": _for("usually shorter"),
 }
 """The parts of headlines by code, for all codes that a job can have as its reason."""

@@ -82,12 +82,14 @@ class Sentence(Answer, frozen=True, kw_only=True):
 class Reason(Answer, frozen=True, kw_only=True):
     """Why something is so: ``code`` and ``params`` for programs, ``sentences`` for people.
 
-    ``text`` is all sentences together. ``headline``, which only reasons of jobs have, has at most 90 characters.
+    ``text`` is all sentences together. ``headline``, which only reasons of jobs have, has at most 90 characters;
+    ``brief``, its beginning in at most 50, is for lines that say more, such as times.
     """
 
     code: str
     text: str
     headline: str = ""
+    brief: str = ""
     sentences: list[Sentence] = []
     params: dict[str, Any] = {}
 

@@ -8,7 +8,7 @@ const reason = (...sentences) => ({
   sentences: sentences.map(([role, text]) => ({ role, text })),
   params: { for_project: "nlp" },
 });
-const inOneLine = (headline, why) => ({ ...why, headline });
+const inOneLine = (headline, why, brief = headline) => ({ ...why, headline, brief });
 const gpu = (index, borrowed = false) => ({
   node: "train",
   index,
@@ -221,12 +221,13 @@ export const jobs = {
     progress: { step: 41, of: 60, at: NOW - 190, values: { loss: 0.21 } },
     saved_step: 41,
     reason: inOneLine(
-      "Pause for “bert” (GPUs of “nlp”). Waiting for 4 GPUs on one node: 1 is free. Next in line.",
+      "Paused for “bert” (GPUs of “nlp”). Waiting for 4 GPUs on one node: 1 is free. Next in line.",
       reason(
         ["cause", "The project “nlp” asked for its 2 GPUs back, for the job “bert”."],
         ["state", "Waiting for 4 GPUs on one node: no node has more than 1 free."],
         ["place", "Next in line."],
       ),
+      "Paused for “bert”.",
     ),
     starts: {
       earliest: NOW + 600,

@@ -12,7 +12,7 @@ from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from told_sentences import Key, facts_of, sentences_in, truth
 
-from springtide.scheduler import wire
+from springtide.scheduler import sentences, wire
 from springtide.scheduler.engine.settings import Retries
 from springtide.scheduler.engine.sweeps.controller import trial_name
 from springtide.scheduler.engine.sweeps.requests import trial_query
@@ -206,7 +206,9 @@ def test_the_table_of_jobs_tells_what_is_so(window: Page, busy: BusyPool) -> Non
         card.click()
     cards = page.get_by_test_id("job-card")
     expect(cards).to_have_count(len(busy.jobs))
-    check(busy, by_job(cards, "[data-testid=job-headline]"))
+    headlines = by_job(cards, "[data-testid=job-headline]")
+    check(busy, headlines)
+    assert not [line for line in headlines.values() if len(line) > sentences.LONGEST_HEADLINE]
     check(busy, by_job(cards, "[data-testid=job-reason]"))
     cells = cards.evaluate_all(
         "(cards) => cards.map((card) => [card.dataset.job,"

@@ -493,6 +493,9 @@ def test_a_headline_is_one_short_line(code: str) -> None:
         assert len(longest) <= sentences.LONGEST_HEADLINE, longest
         assert longest.endswith((".", "?", "…")), (longest, params)
         assert "\n" not in usual + longest
+        for brief in (sentences.brief_headline(Reason(code, each)) for each in (params, with_long_names(params))):
+            assert 0 < len(brief) <= sentences.LONGEST_BRIEF, brief
+            assert brief.count("“") == brief.count("”"), f"a name is cut off in {brief}"
 
 
 @pytest.mark.parametrize("code", JOB_CODES)
@@ -528,7 +531,7 @@ def test_a_headline_has_the_cause_of_a_pause_and_why_the_job_waits() -> None:
     cause = Reason("preempted", {"for_name": "waits", "for_user": "susan", "for_project": "susan"})
     waits = Reason("no-room", {"gpus": 4, "workers": 1, "node_free": 2, "at": "vision", "place": 1})
     assert sentences.headline(cause, waits) == (
-        "Pause for “waits” (higher priority). Waiting for 4 GPUs on one node: 2 are free."
+        "Paused for “waits” (higher priority). Waiting for 4 GPUs on one node: 2 are free."
     )
     assert sentences.headline(waits) == "Waiting for 4 GPUs on one node: 2 are free. Next in line."
     assert sentences.headline(Reason("from-tomorrow", {})) == ""

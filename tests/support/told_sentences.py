@@ -170,8 +170,14 @@ HEADLINES: list[tuple[str, Rule]] = [
     (r"A pause would lose over [\w ]+ of work\.", _is("state", "running")),
     (r"(?:Saving its work|Stopping for a pause)\.", _is("state", "pausing")),
     (r"It could not be started so far, and is tried again\.", _is("state", "starting")),
-    (rf"Pause for {JOB} \((?:GPUs|share) of “(?P<project>[^”]+)”\)\.",
+    (rf"Pau(?:sed|sing) for {JOB} \((?:GPUs|share) of “(?P<project>[^”]+)”\)\.",
      lambda _, found: [(("project of", found["job"]), found["project"])]),
+    (rf"Paused for {JOB}\.", _is("waits", True)),
+    (rf"Waiting for (?:\d+ workers? with )?(?P<gpus>\d+) {TYPED}\.", lambda job, found: [
+        (("waits", job.id), True), (("gpus", job.id), _number(found, "gpus"))
+    ]),
+    (r"(?P<number>\d+) GPUs? reserved\.", _of_job("needs")),
+    (r"Starts when pausing jobs have stopped\.", _is("waits", True)),
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: on one node)?: "
      r"(?:(?P<none>none is free)|\d+ (?:is|are) free|(?:no room|room for \d+) now)\."), _waiting),
     ((rf"Waiting for (?:\d+ workers? with )?(?P<gpus>\d+) {TYPED}: “(?P<project>[^”]+)” "

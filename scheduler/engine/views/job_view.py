@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import structs
@@ -187,8 +187,12 @@ def reason(why: model.Reason | None) -> wire.Reason | None:
 def _rendered(why: model.Reason, *parts: model.Reason) -> wire.Reason:
     """Return a reason with the headline and the sentences of its parts; without parts, with its own."""
     parts = parts or (why,)
-    found = wire.Reason(code=why.code, text="", headline=sentences.headline(*parts), params=dict(why.params))
+    found = structs.replace(wire.Reason(code=why.code, text="", params=dict(why.params)), **_lines(*parts))
     return _with_sentences(found, [each for part in parts for each in sentences.render(part)])
+
+
+def _lines(*parts: model.Reason) -> Mapping[str, str]:
+    return {"headline": sentences.headline(*parts), "brief": sentences.brief_headline(*parts)}
 
 
 def _with_sentences(why: wire.Reason, said: Sequence[Sentence]) -> wire.Reason:
@@ -236,7 +240,7 @@ def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
         return None if why is None else _rendered(why, *parts)
     both = _rendered(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), *parts)
     if own.code in messages.OVER:
-        return structs.replace(both, headline=sentences.headline(waits, *left))
+        return structs.replace(both, **_lines(waits, *left))
     return both
 
 
@@ -246,12 +250,9 @@ def _with_closed_node(why: wire.Reason, live: AttemptRecord, context: ViewContex
     if closed is None:
         return why
     said = [Sentence(sentences.Role(each.role), each.text) for each in why.sentences]
-    headline = sentences.longer_headline(why.headline, closed)
-    if closed.code == messages.NODE_NOT_READY:
-        headline = sentences.headline(closed)
-    longer = structs.replace(
-        why, headline=headline, params={**why.params, "node_code": closed.code, **closed.params}
-    )
+    first = closed.code == messages.NODE_NOT_READY
+    lines = _lines(closed) if first else {"headline": sentences.longer_headline(why.headline, closed)}
+    longer = structs.replace(why, params={**why.params, "node_code": closed.code, **closed.params}, **lines)
     return _with_sentences(longer, [*sentences.render(closed), *said])
 
 
@@ -355,6 +356,8 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
         now = messages.pausing(live.gpus, saved=saved, found=path) if pausing else messages.stopping(live.gpus)
         asked = pause_reason(job, live) if pausing and live.asked_why is not None else live.asked_why
         why = asked or own or now
+        if pausing:
+            why = replace(why, params={**why.params, "now": 1})
         return _rendered(why, now, *([why] if why is not now else []))
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:

@@ -23,6 +23,11 @@ export function s(tag, props, ...children) {
   return { tag, svg: true, props: props ?? {}, children: children.flat(Infinity) };
 }
 
+/** The text of described elements, which must not `draw` their own. */
+export function textOf(children) {
+  return children.map((child) => (present(child) ? (child.tag ? textOf(child.children) : String(child)) : "")).join("");
+}
+
 /** Replaces the children of `parent` by the described ones. A node whose key is kept stays in the page, with its focus. */
 export function patch(parent, ...children) {
   keepingFocus(parent, () => patchChildren(parent, children.flat(Infinity)));

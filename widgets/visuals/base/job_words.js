@@ -1,8 +1,8 @@
 /** The state of a job, in sentences. */
 
-import { h } from "./dom.js";
+import { h, textOf } from "./dom.js";
 import { isFinal, timeOf, when } from "./glyphs.js";
-import { ago, amount, clean, clock, count, duration, exact, roughly, size } from "./words.js";
+import { ago, amount, clean, clock, count, duration, exact, roughly, shortened, size } from "./words.js";
 
 const SOON_S = 10;
 const FAST_S = 5;
@@ -12,6 +12,9 @@ const LATE_S = 60;
 const PRIORITIES = { train: 50, high: 75, critical: 100 };
 const RESERVED = new Set(["awaits-pause", "limit-held", "next"]);
 const HAPPENED = new Set(["cause", "detail"]);
+/** The same as `LONGEST_HEADLINE` of `scheduler/sentences/headlines.py`. */
+const LONGEST_HEADLINE = 90;
+const LONGEST_NAME = 24;
 
 /** The reason in the present state of a job, in full. */
 const REASONS = { queued: inFull, starting: inFull, running, pausing: inFull, paused };
@@ -20,15 +23,24 @@ const TIMES = { queued: [startWords], running: [sinceWords, leftWords], paused: 
 /** The sentences about a job that has ended. */
 const ENDS = { succeeded, failed, cancelled };
 
-/** The headline of a job: its reason in one line, and its times; or how it ended. */
+/** The headline of a job: its reason and its times in one line, in fewer words if they are many; or how it ended. */
 export function jobHeadline(job, now) {
   if (ENDS[job.state]) return spaced(ENDS[job.state](job, now));
-  return spaced([oneLine(job) || inFull(job).join(" "), ...timesOf(job, now)]);
+  const whole = oneLine(job) || inFull(job).join(" ");
+  const brief = clean(job.reason?.brief) || whole;
+  const [times, fewer] = [false, true].map((few) => timesOf(job, now, few));
+  const lines = [
+    [whole, ...times],
+    [whole, ...fewer],
+    [brief, ...times],
+    [brief, ...fewer],
+  ].map(spaced);
+  return lines.find((line) => textOf(line).length <= LONGEST_HEADLINE) ?? lines.at(-1);
 }
 
 /** The part of a card that unfolds under the headline: the reason in full, or nothing if the headline has it. */
 export function drawWhy(job, now) {
-  const words = spaced(REASONS[job.state]?.(job, now) ?? []);
+  const words = spaced([...(REASONS[job.state]?.(job, now) ?? []), unknownStart(job)]);
   if (!oneLine(job) || words.join("") === oneLine(job)) return null;
   return h(
     "details",
@@ -43,8 +55,9 @@ function oneLine(job) {
   return clean(job.reason?.headline);
 }
 
-function timesOf(job, now) {
-  return (TIMES[job.state] ?? []).map((words) => words(job, now));
+/** The times of a job; if `few`, in the fewest words. */
+function timesOf(job, now, few) {
+  return (TIMES[job.state] ?? []).map((words) => words(job, now, few));
 }
 
 function spaced(sentences) {
@@ -117,19 +130,15 @@ function running(job, now) {
 }
 
 /** Since when a job runs: `Started 3 min ago.`, `Resumed 3 min ago, after a pause of 58 s.` */
-function sinceWords(job, now) {
+function sinceWords(job, now, few) {
   const attempt = job.attempts.at(-1);
   if (!attempt?.started) return null;
   const before = job.attempts.at(-2);
   const pause = before?.state === "paused" && before.ended ? attempt.started - before.ended : 0;
   const after = pause >= 1 ? `, after a pause of ${duration(pause)}` : "";
-  return h(
-    "span",
-    { key: "since" },
-    job.attempt > 1 ? "Resumed " : "Started ",
-    when(attempt.started, now),
-    `${after}.`,
-  );
+  const verb = job.attempt > 1 ? "Resumed" : "Started";
+  const title = few && after ? `${verb}${after}.` : null;
+  return h("span", { key: "since", title }, `${verb} `, when(attempt.started, now), few ? "." : `${after}.`);
 }
 
 function leftWords(job, now) {
@@ -164,7 +173,7 @@ export function errorWords({ error, reason }) {
 }
 
 function cancelled(job, now) {
-  const by = clean(job.reason?.params?.by);
+  const by = shortened(clean(job.reason?.params?.by), LONGEST_NAME);
   return [ended(by ? `Cancelled by “${by}” ` : "Cancelled ", job, now), heldWords(job)];
 }
 
@@ -218,18 +227,27 @@ export function distinctNames(jobs) {
   );
 }
 
-/** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */
-export function startWords({ starts, attempt, trials, saved_step: saved }, now) {
+/** Why the start of a waiting job cannot be expected, or nothing. */
+function unknownStart({ starts }) {
+  return starts && !Number.isFinite(starts.likely) ? sentencesOf(starts.why).join(" ") : "";
+}
+
+/**
+ * When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).`; if `few`,
+ * `Likely starts in about 12 min.`
+ */
+export function startWords(job, now, few = false) {
+  const { starts, attempt, trials, saved_step: saved } = job;
   if (!starts) return null;
-  if (!Number.isFinite(starts.likely)) return sentencesOf(starts.why).join(" ") || null;
+  if (!Number.isFinite(starts.likely)) return few ? null : unknownStart(job);
   const verb = attempt ? "resume" : "start";
-  const at = attempt && Number.isFinite(saved) ? ` at step ${amount(saved)}` : "";
+  const at = !few && attempt && Number.isFinite(saved) ? ` at step ${amount(saved)}` : "";
   const late = now - starts.likely;
   const who = trials?.running ? "The next trial" : "";
   const expected =
     late > LATE_S
       ? `${who || "It"} was expected to ${verb} ${roughly(late)} ago.`
-      : `${who ? `${who} likely` : "Likely"} ${verb}s${at} ${moment(starts, now)}.`;
+      : `${who ? `${who} likely` : "Likely"} ${verb}s${at} ${moment(starts, now, few)}.`;
   const times = [
     ["earliest", starts.earliest],
     ["likely", starts.likely],
@@ -240,9 +258,10 @@ export function startWords({ starts, attempt, trials, saved_step: saved }, now) 
   return h("span", { key: "starts", "data-testid": "job-starts", title }, expected);
 }
 
-function moment({ earliest, likely, latest }, now) {
+function moment({ earliest, likely, latest }, now, few) {
   const soon = likely - now < SOON_S;
   const words = soon ? "any moment" : `in about ${roughly(likely - now)}`;
+  if (few) return words;
   const first = earliest - now;
   if (Number.isFinite(latest)) return words + range(first, latest - now);
   if (soon || !Number.isFinite(earliest)) return words;

@@ -1,6 +1,6 @@
 /** The state of a sweep in words: its trials by state, the best one, and the parameters of a trial. */
 
-import { amount, clean } from "./words.js";
+import { amount, clean, shortened } from "./words.js";
 
 const SHOWN_PARAMETERS = 6;
 const LONGEST_VALUE = 60;
@@ -60,8 +60,7 @@ export function parameterWords(parameter) {
   const value = plainValue(parameter);
   if (value === null || value === undefined) return "None";
   if (typeof value === "number") return amount(value);
-  const words = clean(value);
-  return words.length > LONGEST_VALUE ? `${words.slice(0, LONGEST_VALUE)}…` : words;
+  return shortened(clean(value), LONGEST_VALUE);
 }
 
 /** `lr=0.01, depth=3`: the first `most` parameters. Empty if none are known. */

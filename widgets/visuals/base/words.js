@@ -179,10 +179,14 @@ export function listed(items, most = 3) {
   return some.length > 1 ? `${some.slice(0, -1).join(", ")} and ${some.at(-1)}` : (some[0] ?? "");
 }
 
+/** A text that ends in … if it has more than `most` characters. */
+export function shortened(text, most) {
+  return text.length > most ? `${text.slice(0, most - 1).trimEnd()}…` : text;
+}
+
 /** User input for a message: in quotes, on one line, at most 80 characters. */
 export function given(text) {
-  const words = clean(text);
-  return `“${words.length > 80 ? `${words.slice(0, 80)}…` : words}”`;
+  return `“${shortened(clean(text), 80)}”`;
 }
 
 /** Lines for a screen reader: each ends as a sentence does. */

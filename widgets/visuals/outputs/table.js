@@ -1,7 +1,7 @@
 /** Comma- and tab-separated values: parsed by RFC 4180, shown as a table of bounded size. */
 
 import { h } from "../base/dom.js";
-import { clean, count } from "../base/words.js";
+import { clean, count, shortened } from "../base/words.js";
 
 const MOST_ROWS = 100;
 const MOST_COLUMNS = 30;
@@ -135,6 +135,5 @@ export function drawTable({ head, rows, rowCount, columnCount }) {
 }
 
 function shownCell(cell) {
-  const words = clean(cell);
-  return words.length > MOST_CHARACTERS ? `${words.slice(0, MOST_CHARACTERS)}…` : words;
+  return shortened(clean(cell), MOST_CHARACTERS);
 }
