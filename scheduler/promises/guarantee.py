@@ -151,8 +151,6 @@ def sound(books: Books, account: Account, project: str) -> bool:
     path = books.paths[project]
     for at, name in enumerate(path):
         above = path[at + 1] if at + 1 < len(path) else None
-        if above is not None and account.direct[above]:
-            return False
         room = pool if above is None else account.quota(above)
         level = [other for other in books.projects.values() if other.parent == books.projects[name].parent]
         if math.fsum(max(account.quota(other.name), account.pinned[other.name]) for other in level) > room:

@@ -84,6 +84,23 @@ class TestATeamOfWeightZero:
             ("Reserve", "w"),
         ]
 
+    def test_while_it_waits_the_quota_is_for_other_jobs_of_its_department(self):
+        projects = (
+            Project("idle", weight=0.0),
+            Project("guest", "idle", age=1),
+            Project("dept", quota=3, age=2),
+            Project("group", "dept", quota=3, weight=0.0, age=3),
+            Project("team", "group", weight=0.0, age=4),
+        )
+        jobs = (
+            running("g", "guest", on("n", 0, 1)),
+            waiting("team's", "team", 3, submitted=NOW - 20),
+            waiting("own", "dept", 2, submitted=NOW - 10),
+        )
+        decided = plan(*jobs, nodes=(Node("n", 3),), projects=projects)
+
+        assert kinds(decided) == [("Pause", "g"), ("Reserve", "own")]
+
 
 def test_no_child_borrows_what_the_parent_has_to_take_back_at_once_for_another_whose_quota_does_not_add_up():
     projects = (

@@ -130,7 +130,7 @@ class Turns:
 
 def _guaranteed(project: ProjectNode) -> int:
     """Return how many of the requested GPUs the quota guarantees."""
-    return min(project.quota, project.requestable)
+    return min(project.quota, project.due)
 
 
 class ReclaimInTurn(Means):

@@ -30,13 +30,13 @@ def divide_below(total: int, siblings: Sequence[ProjectNode], *, by_service: boo
 def divide(total: int, siblings: Sequence[ProjectNode], *, by_service: bool = False) -> None:
     """Divide ``total`` GPUs among ``siblings`` and set the ``share`` of each.
 
-    All quotas come first, as far as they are requested. The rest goes by project priority and weight, and the GPUs
+    All quotas come first, as far as they are due. The rest goes by project priority and weight, and the GPUs
     left by rounding within each priority; or, with ``by_service``, to the jobs with the least service in any
     project: if not all jobs of one step of service can be served, their projects divide by weight.
     """
     left = total
     for one in siblings:
-        one.share = min(total if one.quota == UNLIMITED else one.quota, one.requestable)
+        one.share = min(total if one.quota == UNLIMITED else one.quota, one.due)
         left -= one.share
     for wishes in _service_steps(siblings) if by_service else _priorities(siblings):
         if left <= 0:

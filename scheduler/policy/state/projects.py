@@ -31,8 +31,9 @@ class ProjectNode:
     usage after the pausing attempts have ended. ``non_preemptible`` is the part of ``claimed`` that cannot be
     paused. ``permitted`` is the request without what descendants request beyond their limits, ``wish`` that
     without what descendants of weight 0 request beyond their quotas. ``requests`` is the request by level of
-    service, which counts if the surplus goes to the least served jobs (``by_service``). ``limited_below``: a
-    descendant has a limit. ``oversubscribed``: the quotas of the children add up to more than the project's own,
+    service, which counts if the surplus goes to the least served jobs (``by_service``). ``weightless``: it or a
+    descendant has weight 0, which counts if the surplus does not go by service. ``limited_below``: a descendant
+    has a limit. ``oversubscribed``: the quotas of the children add up to more than the project's own,
     so not all of them are guaranteed. ``share`` is the fair share, ``entitled`` the GPUs that the project may hold
     right now: ``min(limit, max(quota, share))``. ``dirty``: the shares of the children are out of date. ``most``
     GPUs are those that one preemptible job may have by the limits on the path, ``most_guaranteed`` those of a job
@@ -61,6 +62,7 @@ class ProjectNode:
     by_service: bool = False
     share: int = 0
     entitled: int = 0
+    weightless: bool = False
     limited_below: bool = False
     oversubscribed: bool = False
     dirty: bool = True
@@ -71,6 +73,15 @@ class ProjectNode:
     def requestable(self) -> int:
         """The part of the request that it could hold at once, by its own limit and those of its descendants."""
         return min(self.permitted, self.limit)
+
+    @property
+    def due(self) -> int:
+        """The part of the request that quotas above it are for: of weight 0, beyond its quota what it holds."""
+        if not self.weightless:
+            return self.requestable
+        below = sum(child.due for child in self.children) if self.children else self.requestable
+        due = min(self.requestable, below)
+        return due if self.weight > 0 else min(due, max(self.quota, self.claimed))
 
     @property
     def due_wish(self) -> int:
@@ -108,6 +119,9 @@ class ProjectTree:
             project_node.entitled = project_node.quota
             for above in path[1:]:
                 above.limited_below |= project_node.limit != UNLIMITED
+            if project_node.weight == 0 and not self._by_service:
+                for above in path:
+                    above.weightless = True
             project_node.by_service = self._by_service
 
     def standing(self) -> dict[str, Standing]:
@@ -162,6 +176,8 @@ class ProjectTree:
         for project in leaf.path:
             project.held += held
             project.claimed += gpus
+            if project.weightless:
+                self.dirty = project.dirty = True
             if not preemptible:
                 project.non_preemptible += gpus
 
