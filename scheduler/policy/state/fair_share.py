@@ -32,13 +32,14 @@ def divide(total: int, siblings: Sequence[ProjectNode], *, by_service: bool = Fa
 
     All quotas come first, as far as they are due. The rest goes by project priority and weight, and the GPUs
     left by rounding within each priority; or, with ``by_service``, to the jobs with the least service in any
-    project: if not all jobs of one step of service can be served, their projects divide by weight.
+    project: if not all jobs of one step of service can be served, their projects divide by weight. Last come
+    requests of weight 0 within the quotas above them.
     """
     left = total
     for one in siblings:
         one.share = min(total if one.quota == UNLIMITED else one.quota, one.due)
         left -= one.share
-    for wishes in _service_steps(siblings) if by_service else _priorities(siblings):
+    for wishes in _service_steps(siblings) if by_service else (*_priorities(siblings), _last(siblings)):
         if left <= 0:
             return
         rounded: Rounded = {}
@@ -55,6 +56,11 @@ def _priorities(siblings: Sequence[ProjectNode]) -> list[Wishes]:
         if one.weight > 0:
             levels.setdefault(-one.priority, {})[one] = one.due_wish
     return [levels[priority] for priority in sorted(levels)]
+
+
+def _last(siblings: Sequence[ProjectNode]) -> Wishes:
+    """Return the requests within quotas, those of weight 0 as well."""
+    return {one: min(one.quota, one.requestable) for one in siblings if one.weightless}
 
 
 def _service_steps(siblings: Sequence[ProjectNode]) -> Iterator[Wishes]:

@@ -56,15 +56,43 @@ def wishes(pool: Pool, asked: Mapping[str, float]) -> dict[str, float]:
     return wished
 
 
+def dues(pool: Pool, asked: Mapping[str, float], running: Held) -> dict[str, float]:
+    """Return for what of its request each project's quota is there, before others have their shares.
+
+    What weight 0 asks for beyond its quota and does not hold comes after them.
+    """
+    held = dict.fromkeys(pool.projects, 0)
+    for job in pool.jobs.values():
+        held[job.project] += len(running.get(job.name, ())) * job.gpus
+    due: dict[str, float] = {}
+
+    def hold(project: Project) -> int:
+        held[project.name] += sum(map(hold, pool.children(project.name)))
+        return held[project.name]
+
+    def count(project: Project) -> float:
+        below = pool.children(project.name)
+        own = asked[project.name] - sum(min(asked[child.name], child.limit) for child in below)
+        most = min(own + sum(map(count, below)), project.limit)
+        due[project.name] = most if project.weight else min(most, max(project.quota, held[project.name]))
+        return due[project.name]
+
+    for root in pool.children(None):
+        hold(root)
+        count(root)
+    return due
+
+
 def fair_shares(pool: Pool, running: Held) -> dict[str, int]:
     """Return the fair share of each project, top-down over the tree."""
     asked = requests(pool, running)
     wished = wishes(pool, asked)
+    due = dues(pool, asked, running)
     shares: dict[str, int] = {}
 
     def divide_below(parent: str | None, gpus: int) -> None:
         children = pool.children(parent)
-        shares.update(_divided(gpus, children, asked, wished))
+        shares.update(_divided(gpus, children, asked, wished, due))
         for child in children:
             divide_below(child.name, shares[child.name])
 
@@ -79,20 +107,28 @@ def entitlements(pool: Pool, running: Held) -> dict[str, float]:
 
 
 def _divided(
-    gpus: int, projects: Sequence[Project], asked: Mapping[str, float], wished: Mapping[str, float]
+    gpus: int,
+    projects: Sequence[Project],
+    asked: Mapping[str, float],
+    wished: Mapping[str, float],
+    due: Mapping[str, float],
 ) -> dict[str, int]:
-    most = {each.name: int(min(wished[each.name], each.limit)) for each in projects}
-    shares = {each.name: int(min(each.quota, asked[each.name], each.limit)) for each in projects}
+    shares = {each.name: int(min(each.quota, due[each.name])) for each in projects}
     left = gpus - sum(shares.values())
-    for priority in sorted({each.priority for each in projects}, reverse=True):
-        level = [each for each in projects if each.priority == priority and each.weight > 0]
+    wanted = {each.name: int(min(wished[each.name], each.limit)) for each in projects}
+    quotas = {each.name: int(min(each.quota, asked[each.name], each.limit)) for each in projects}
+    levels = [
+        ([each for each in projects if each.priority == priority and each.weight > 0], wanted)
+        for priority in sorted({each.priority for each in projects}, reverse=True)
+    ]
+    for level, most in [*levels, (list(projects), quotas)]:
         fractions: dict[str, Fraction] = {}
         again = True
         while again and left > 0:
             again = False
             wanting = [each for each in level if shares[each.name] < most[each.name]]
-            weights = sum(Fraction(each.weight) for each in wanting)
-            offers = {each.name: left * Fraction(each.weight) / weights for each in wanting}
+            weights = sum(_weight(each) for each in wanting)
+            offers = {each.name: left * _weight(each) / weights for each in wanting}
             for name, offer in offers.items():
                 wants = most[name] - shares[name]
                 taken = min(wants, math.floor(offer))
@@ -105,3 +141,8 @@ def _divided(
                 shares[each.name] += 1
                 left -= 1
     return shares
+
+
+def _weight(project: Project) -> Fraction:
+    """Return a weight; among requests that come last, 0 is the least one that counts."""
+    return Fraction(project.weight) or Fraction(1, 10**6)

@@ -13,6 +13,12 @@ export function oncePerFrame(draw) {
   };
 }
 
+/** The time until the next whole number of `seconds` of the clock, in ms: what waits as long is drawn in one frame. */
+function untilNext(seconds) {
+  const every = 1000 * seconds;
+  return every - (Date.now() % every);
+}
+
 /**
  * Draws `element` at once, and then, at most once per frame, after calls of `draw` while it is in sight. What changes out of
  * sight is drawn when it comes into sight. Returns `draw` and `stop`.
@@ -27,7 +33,7 @@ export function whileInSight(element, drawing, lasts = () => null) {
     if (!inSight) return;
     drawing();
     const seconds = lasts();
-    if (seconds !== null) timer = setTimeout(draw, 1000 * seconds);
+    if (seconds !== null) timer = setTimeout(draw, untilNext(seconds));
   };
   const draw = oncePerFrame(now);
   const watcher = new IntersectionObserver((entries) => {

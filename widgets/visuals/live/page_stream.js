@@ -5,7 +5,7 @@ import { delivered, followStream, openStream } from "./event_stream.js";
 const WORKER = new URL("./stream_worker.js", import.meta.url);
 const HIDDEN_MS = 30_000;
 const JOINED_WITHIN_MS = 4000;
-const SILENT_MS = 6000;
+const SILENT_MS = 15_000;
 const AGAIN_MS = 10_000;
 const TURN_WITHIN_MS = 1000;
 const OPEN = new Set(["live", "asking"]);

@@ -8,7 +8,7 @@
 
 import { followStream, openStream } from "./event_stream.js";
 
-const BEAT_MS = 2000;
+const BEAT_MS = 5000;
 const GONE_MS = 20_000;
 const OF_ALL_JOBS = new Set(["pool", "gpus", "admin"]);
 
