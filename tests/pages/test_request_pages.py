@@ -53,6 +53,7 @@ def test_a_member_asks_and_an_administrator_approves_in_two_clicks(visit: Visit,
     expect(need).to_contain_text("The person “susan” asks for a quota of 4 GPUs for “vision”.")
     expect(need).to_contain_text(WHY)
     need.get_by_test_id("need-approve").click()
+    expect(need.get_by_test_id("need-confirm")).to_contain_class("st-primary")
     need.get_by_test_id("need-confirm").click()
     expect(admin.get_by_test_id("needs")).to_contain_text("Nothing needs you.")
     assert quota_of(service, "vision") == 4
@@ -69,6 +70,7 @@ def test_a_refusal_takes_a_reason_which_the_member_reads(visit: Visit, service: 
     need = admin.get_by_test_id("need-request")
     expect_only_text(admin)
     need.get_by_test_id("need-refuse").click()
+    expect(need.get_by_test_id("need-confirm")).to_contain_class("st-danger")
     need.get_by_test_id("need-confirm").click()
     expect(need.get_by_test_id("need-question")).to_be_visible()
     need.get_by_test_id("need-text").fill("Not before December.")
