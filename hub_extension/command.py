@@ -73,6 +73,9 @@ COMMANDS = {
         f"{HERE}.interventions:set_project", "", "Change quota, limit or priority of a project, maybe for a time."
     ),
     "people": Entry(f"{HERE}.people:people", "", "Show who is in your projects, and who leads them."),
+    "groups": Entry(
+        f"{HERE}.groups:groups", "simulate", "Show which groups of your identity provider are which projects."
+    ),
     "join": Entry(f"{HERE}.joining:join", "simulate", "Put a person into projects, maybe with a build quota."),
     "leave": Entry(
         f"{HERE}.joining:leave", "simulate", "End what a person has: hand over jobs, free quota and projects."

@@ -35,6 +35,7 @@ from traitlets.utils.importstring import import_item
 
 from springtide.hub_extension.accounts import shared_notice, whose_accounts
 from springtide.hub_extension.configured_people import people_settings, value_of
+from springtide.hub_extension.group_rules import declared_rules, lead_roles, with_projects
 from springtide.hub_extension.late_settings import refuse_late_settings
 from springtide.hub_extension.local_hub.orphans import HUB_PID, STATE_DIR
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
@@ -48,6 +49,8 @@ from springtide.hub_extension.web.auth import (
     STOP_SCOPE,
 )
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, MACHINE, AccountError, Accounts
+from springtide.scheduler.settings import SettingError
+from springtide.scheduler.wire import GroupRule
 from springtide.scheduler.wording import given
 
 WITH_QUOTA = "springtide.spawner.choice.with_quota"
@@ -69,9 +72,10 @@ def configure(c: Config, **overrides: object) -> None:
 
     Settings are ``c.Springtide.<name>``; ``overrides`` take precedence over them. A second call changes the
     configuration of the first. Raises `StateError` if the state directory cannot be used, and `ValueError` for a
-    service that runs by itself without ``url`` or ``api_token``, and for notebooks whose tokens would administer
-    the pool. Exits with a message if jobs would run as the hub's account and the admin has not permitted that, and
-    once the hub has read its whole configuration if settings after this call undo it.
+    service that runs by itself without ``url`` or ``api_token``, for notebooks whose tokens would administer the
+    pool, and for rules for groups that are wrong or that nothing applies. Exits with a message if jobs would run
+    as the hub's account and the admin has not permitted that, and once the hub has read its whole configuration
+    if settings after this call undo it.
     """
     _configure(c, overrides)
     refuse_late_settings(c, lambda final: _configure(final, overrides))
@@ -82,6 +86,7 @@ def _configure(c: Config, overrides: Mapping[str, object]) -> None:
     settings.update(overrides)
     _allow_subdomains(c)
     _close_hub_pages(c)
+    _follow_group_rules(c)
     spawner = c.JupyterHub.spawner_class = import_item(WITH_QUOTA)(c.JupyterHub.get("spawner_class"))
     elsewhere = _running_by_itself(c)
     if elsewhere is None:
@@ -331,6 +336,43 @@ async def _prepare_for_page_views(handler: BaseHandler) -> None:
     handler.set_status(403)
     handler.set_header("Content-Type", "text/plain; charset=utf-8")
     handler.finish("A page of the hub opens in a tab only.\n")
+
+
+def _follow_group_rules(c: Config) -> None:
+    """Have the hub make members and leads of projects out of its authenticator's groups, by the rules of the file.
+
+    Raises `ValueError` for a rule that is wrong, and for rules without an authenticator that decides about groups.
+    """
+    try:
+        rules = declared_rules(value_of(c.Springtide, "group_rules", []))
+    except SettingError as error:
+        raise ValueError(str(error)) from error
+    BaseHandler.auth_to_user = _with_projects_of(rules) if rules else _auth_to_user
+    if not rules:
+        return
+    if not people_settings(c).get("managed_groups"):
+        raise ValueError(
+            "c.Springtide.group_rules is set, but no authenticator of the file decides about groups. Set "
+            "manage_groups = True of the authenticator before configure(c), such as "
+            "c.GenericOAuthenticator.manage_groups = True."
+        )
+    for role in lead_roles(rules):
+        c.JupyterHub.load_roles = _with(value_of(c.JupyterHub, "load_roles", []), role)
+
+
+_auth_to_user = BaseHandler.auth_to_user
+
+
+def _with_projects_of(rules: tuple[GroupRule, ...]) -> Callable[..., Awaitable[Any]]:
+    """Return the hub's method that stores what its authenticator says about a person, with the rules applied."""
+
+    async def auth_to_user(handler: BaseHandler, authenticated: Any, user: Any = None) -> Any:
+        groups = authenticated.get("groups") if isinstance(authenticated, dict) else None
+        if groups is not None and handler.authenticator.manage_groups:
+            authenticated = {**authenticated, "groups": with_projects(rules, groups)}
+        return await _auth_to_user(handler, authenticated, user)
+
+    return auth_to_user
 
 
 def _allow_subdomains(c: Config) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
+from springtide.hub_extension.group_rules import LEAD_ROLE
 from springtide.hub_extension.web.auth import PROJECT_ADMIN_SCOPE
 
 
@@ -24,6 +25,7 @@ def people_settings(c: Config) -> dict[str, object]:
         {"name": role.get("name", ""), **{key: sorted(role.get(key, ())) for key in ("scopes", "users", "groups")}}
         for role in value_of(c.JupyterHub, "load_roles", [])
         if any(str(scope).startswith(PROJECT_ADMIN_SCOPE) for scope in role.get("scopes", ()))
+        and not str(role.get("name", "")).startswith(LEAD_ROLE)
     ]
     found = {
         "managed_groups": any(value_of(section, "manage_groups", False) for section in sections),

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from springtide.hub_extension.group_rules import Members, declared_rules, lead_roles
 from springtide.hub_extension.web.auth import PROJECT_ADMIN_SCOPE
 from springtide.scheduler.engine.requests.pool_file import Memberships
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.settings import setting
-from springtide.scheduler.wire import Lead
+from springtide.scheduler.wire import GroupRule, Lead
 from springtide.scheduler.wording import quoted
-
-Members = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +36,16 @@ class HubConfiguration:
         "users and groups, to show who leads what and to notify leads of budgets. `configure(c)` finds them; set "
         "them for a service that runs by itself.",
     )
+    group_rules: tuple[Mapping[str, Any], ...] = setting(
+        (),
+        "The rules that make members and leads of projects out of the groups of an authenticator with "
+        "manage_groups: {'group': 'ml-vision', 'project': 'vision'}, with 'role': 'lead' for leads, or {'prefix': "
+        "'gpu/', 'departments': True}. The hub applies them at each log-in.",
+    )
+
+    def rules(self) -> tuple[GroupRule, ...]:
+        """Return the rules for groups. Raises `SettingError` for one that is wrong."""
+        return declared_rules(self.group_rules)
 
     def memberships(self, members: Members) -> Memberships:
         """Return the members with what of them the pool does not decide."""
@@ -46,7 +55,10 @@ class HubConfiguration:
         """Return why nobody's groups can be changed here, empty if they can."""
         if not self.managed_groups:
             return ""
-        return "The hub's authenticator decides who is in which group: the next log-in would undo a change."
+        why = "The hub's authenticator decides who is in which group: the next log-in would undo a change."
+        if not self.group_rules:
+            return why
+        return f"{why} The rules for groups say which group is which project."
 
     def check_change(self, project: str, person: str, *, removed: bool) -> None:
         """Raise `Refusal` 409 for a change of members that the hub would undo."""
@@ -63,7 +75,7 @@ class HubConfiguration:
     def leads(self, members: Members) -> dict[str, list[Lead]]:
         """Return who administers which project by a role of the configuration; every project is the empty name."""
         found: dict[str, dict[str, Lead]] = {}
-        for role in self.configured_roles:
+        for role in self._roles():
             for project in _projects(role):
                 of = found.setdefault(project, {})
                 for lead in self._people(role, members):
@@ -76,7 +88,7 @@ class HubConfiguration:
 
         Raises `Refusal` 409 if no role of the configuration gives the lead to a group.
         """
-        roles = (role for role in self.configured_roles if _projects(role) == [project])
+        roles = (role for role in self._roles() if _projects(role) == [project])
         group = next((str(group) for role in roles for group in role.get("groups", ())), "")
         if group:
             return group
@@ -88,6 +100,10 @@ class HubConfiguration:
             hint="Add one to c.JupyterHub.load_roles, before configure(c), and restart the hub: "
             f'{{"name": …, "scopes": {scopes}, "groups": [{json.dumps(f"{project}-leads")}]}}.',
         )
+
+    def _roles(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the roles of the configuration, and those that rules for groups add."""
+        return (*self.configured_roles, *lead_roles(self.rules()))
 
     def _people(self, role: Mapping[str, Any], members: Members) -> Iterator[Lead]:
         """Yield the people who have a role, each with the reason why that cannot be changed here."""

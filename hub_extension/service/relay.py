@@ -347,7 +347,7 @@ def is_shown(event: Event, caller: Caller, job: str | None) -> bool:
     if event.kind in {"pool", "gpus"}:
         return job is None
     if event.kind == "admin":
-        return job is None and caller.admin
+        return job is None and caller.administers_some
     data = event.data
     if event.kind == EVENT_KIND:
         on_pages = not ON_PAGES.isdisjoint(data["channels"])

@@ -139,7 +139,13 @@ class Runtime:
             oauth.cache.clear()
             hub_users.look_soon()
 
-        groups = HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth), changed=forget_rights)
+        groups = HubGroups(
+            oauth.api_url,
+            oauth.api_token,
+            tls=_tls(oauth),
+            changed=forget_rights,
+            managed=settings.hub.managed_groups,
+        )
         hub_users = HubUserWatch(engine, groups, forget=oauth.cache.clear, leads=settings.hub.leads)
         pool = Pool(
             engine=engine,

@@ -62,6 +62,7 @@ def setup_of(settings: ServiceSettings, channels: Channels) -> Setup:
     on_cluster = settings.executor == "kubernetes"
     _refuse_unused(settings)
     settings.tracking.check()
+    settings.hub.rules()
     pool_zone(settings.engine.time_zone)
     cluster = _cluster(settings, state_dir, types) if on_cluster else None
     accounts = None if on_cluster else _accounts(settings, state_dir)

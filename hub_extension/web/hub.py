@@ -72,7 +72,8 @@ class HubGroups:
     ``token`` is the service's own and is used for reading (scopes ``list:groups``, ``read:groups``,
     ``list:users``, ``read:users``, ``read:servers``), and to stop idle workspaces if the admin has allowed that
     (scope ``delete:servers``). Other changes are made with the caller's token, so that the hub checks the caller's
-    permissions; ``changed`` is called after each.
+    permissions; ``changed`` is called after each. If the hub's authenticator decides about groups (``managed``),
+    the hub makes and deletes them itself.
     """
 
     def __init__(
@@ -83,7 +84,9 @@ class HubGroups:
         clock: Callable[[], float] = time.monotonic,
         tls: SSLContext | None = None,
         changed: Callable[[], None] = lambda: None,
+        managed: bool = False,
     ) -> None:
+        self._managed = managed
         self._api_url = api_url.rstrip("/")
         self._token = token
         self._clock = clock
@@ -137,11 +140,13 @@ class HubGroups:
 
     async def create(self, name: str, token: str) -> None:
         """See `Groups`. It is no error if the group exists already."""
-        await self._change("POST", f"groups/{quote(name, safe='')}", token, {}, fine={409})
+        if not self._managed:
+            await self._change("POST", f"groups/{quote(name, safe='')}", token, {}, fine={409})
 
     async def delete(self, name: str, token: str) -> None:
         """See `Groups`. It is no error if the group does not exist."""
-        await self._change("DELETE", f"groups/{quote(name, safe='')}", token, None, fine={404})
+        if not self._managed:
+            await self._change("DELETE", f"groups/{quote(name, safe='')}", token, None, fine={404})
 
     async def add(self, name: str, user: str, token: str) -> None:
         """See `Groups`."""

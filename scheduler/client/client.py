@@ -612,6 +612,15 @@ class Client:
         body = wire.LeaveRequest(to=to, dry_run=dry_run)
         return self._http.struct(wire.Departure, "POST", _path("people", user, "leave"), body=body)
 
+    def group_rules(self) -> wire.GroupRulesView:
+        """Return the rules for an identity provider's groups, and what they do with those that the hub knows."""
+        return self._http.struct(wire.GroupRulesView, "GET", "group-rules")
+
+    def preview_group_rules(self, rules: Sequence[wire.GroupRule]) -> wire.GroupRulesView:
+        """Return what other rules would do; nothing changes."""
+        body = wire.GroupRulesPreview(rules=list(rules))
+        return self._http.struct(wire.GroupRulesView, "POST", "group-rules/preview", body=body)
+
     def pool_file(self) -> wire.PoolFileView:
         """Return projects, people and rules as a file."""
         return self._http.struct(wire.PoolFileView, "GET", "pool-file")

@@ -57,6 +57,13 @@ from springtide.scheduler.wire.forks import (
     fork,
     program_of,
 )
+from springtide.scheduler.wire.group_rules import (
+    GroupEffect,
+    GroupRule,
+    GroupRulesPreview,
+    GroupRulesView,
+    GroupRuleView,
+)
 from springtide.scheduler.wire.home import (
     ANNOUNCED_AS_FAULTS,
     CalendarEntry,
@@ -334,6 +341,11 @@ __all__ = [
     "GpuCell",
     "GpuReading",
     "GpuRef",
+    "GroupEffect",
+    "GroupRule",
+    "GroupRuleView",
+    "GroupRulesPreview",
+    "GroupRulesView",
     "History",
     "HistoryPoint",
     "Hold",

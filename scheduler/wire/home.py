@@ -49,7 +49,8 @@ class NeedAction(Answer, frozen=True, kw_only=True):
     """What an administrator can do about an entry: calls in order, or a ``page`` of the pool to open.
 
     ``question`` is asked before; it is empty for what needs no confirmation. ``text`` is the name of a text that
-    is asked for with it, and that the calls have as ``why``.
+    is asked for with it, and that the calls have as ``why``. ``grants``: it gives what somebody asks for, and
+    takes nothing away.
     """
 
     name: str
@@ -58,6 +59,7 @@ class NeedAction(Answer, frozen=True, kw_only=True):
     page: str = ""
     question: str = ""
     text: str = ""
+    grants: bool = False
 
 
 class Need(Answer, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -127,12 +128,18 @@ async def test_a_stream_of_a_job_one_may_not_see_is_refused(running):
     assert (await running.as_("jemma").get("/events?job=nothing")).status_code == 404
 
 
-async def test_changes_of_projects_are_told_to_administrators_only(running):
-    async with stream(running, "admin") as admins, stream(running, "susan") as susans:
-        await first(susans, "pool")
-        await first(admins, "pool")
+async def test_changes_of_projects_are_told_to_administrators_and_leads_only(running):
+    running.people.callers["joe"] = replace(running.people.callers["joe"], administers=frozenset({"vision"}))
+    async with (
+        stream(running, "admin") as admins,
+        stream(running, "joe") as leads,
+        stream(running, "susan") as susans,
+    ):
+        for events in (susans, leads, admins):
+            await first(events, "pool")
         await running.as_("admin").patch("/projects/vision", json={"weight": 3})
-        await first(admins, "admin")
+        for events in (admins, leads):
+            assert (await first(events, "admin"))["data"] == {}
         job = await running.submit("susan", "true")
         seen = []
         async with asyncio.timeout(PATIENCE_S):

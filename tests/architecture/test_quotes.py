@@ -27,6 +27,7 @@ ALLOWED = {
     },
     "Python or shell to copy or to run": {
         ("widgets/form/arguments.py", "written"),
+        ("hub_extension/group_rules.py", "plain"),
         ("hub_extension/local_hub/up.py", "prepared"),
         ("hub_extension/local_hub/up.py", "settings"),
         ("hub_extension/local_hub/up.py", "shared"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -490,3 +491,31 @@ def test_a_first_page_of_the_file_stays(c: Config) -> None:
     c.JupyterHub.default_url = "/hub/home"
     configure(c)
     assert c.JupyterHub.default_url == "/hub/home"
+
+
+RULES = [
+    {"group": "GRP-4711", "project": "vision"},
+    {"group": "GRP-4712", "project": "vision", "role": "lead"},
+]
+
+
+def test_rules_for_groups_need_an_authenticator_that_decides_about_groups(c: Config) -> None:
+    c.Springtide.group_rules = RULES
+    with pytest.raises(ValueError, match="manage_groups = True"):
+        configure(c)
+    c.Springtide.group_rules = [{"group": "GRP-4711"}]
+    with pytest.raises(ValueError, match=r"group_rules\[0\]: A rule for one group needs a project"):
+        configure(c)
+
+
+def test_leads_by_rules_are_roles_of_the_hub_once(c: Config) -> None:
+    c.Springtide.group_rules = RULES
+    c.GenericOAuthenticator.manage_groups = True
+    configure(c)
+    before = deepcopy(c)
+    configure(c)
+    assert c == before
+    [role] = [role for role in c.JupyterHub.load_roles if role["name"].startswith("springtide-leads-")]
+    assert role["groups"] == ["GRP-4712"]
+    assert settings(c)["group_rules"] == RULES
+    assert "configured_roles" not in settings(c)

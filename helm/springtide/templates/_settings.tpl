@@ -188,7 +188,10 @@
     "environment" $notebooks.extraEnv
   )
   "BuildQuota" (dict "default_gpus" (int $notebooks.defaultGpus) "datasets" $notebooks.datasets)
-  "Springtide" (dict "stop_idle_workspaces" (default false .Values.service.settings.stop_idle_workspaces))
+  "Springtide" (merge
+    (dict "stop_idle_workspaces" (default false .Values.service.settings.stop_idle_workspaces))
+    (pick .Values.service.settings "group_rules")
+  )
   "KubeSpawner" $spawner
   "KubeBuildSpawner" (dict
     "gpu_resources" .Values.train.gpuResources

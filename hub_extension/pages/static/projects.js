@@ -4,6 +4,7 @@ import { drawAccuracy } from "./quotas/accuracy.js";
 import { AuditTrail } from "./quotas/audit.js";
 import { withBudgets } from "./quotas/budgets.js";
 import { bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas/fields.js";
+import { GroupRules } from "./quotas/group_rules.js";
 import { drawOnHold } from "./quotas/on_hold.js";
 import { drawPeople, OWN } from "./quotas/people.js";
 import { drawProjects } from "./quotas/project_table.js";
@@ -34,6 +35,7 @@ const reread = calmly(read, 0.3);
 const trail = new AuditTrail(redraw, read);
 const whatIf = new WhatIf(redraw);
 const decisions = new Decisions(redraw, read);
+const groupRules = new GroupRules(redraw);
 const readView = inOrder(() => attempted(() => call("GET", "admin")), takeView);
 const turns = new Map();
 
@@ -63,6 +65,7 @@ function takeView(admin) {
 async function readRest() {
   await decisions.read();
   showLinked();
+  if (site.admin) await groupRules.read();
   if (site.admin) shown.accuracy = (await attempted(() => call("GET", "forecasts/accuracy"))) ?? shown.accuracy;
   await trail.read();
 }
@@ -339,6 +342,7 @@ function draw() {
         drawOnHold(shown.admin.on_hold, editing),
       ),
     h("section", { key: "people", class: "st-section" }, h("h2", {}, "People"), drawPeople(shown.admin, editing)),
+    site.admin && groupRules.draw(),
     site.admin &&
       shown.accuracy &&
       h("section", { key: "accuracy", class: "st-section" }, h("h2", {}, "Forecasts"), drawAccuracy(shown.accuracy)),

@@ -319,7 +319,13 @@ def _request(asked: wire.ChangeRequestView) -> Need:
         user=asked.user,
         project=asked.project,
         actions=[
-            _act("approve", "Approve", f"{path}/approve", {}, f"Grant {asked.what}?"),
+            NeedAction(
+                name="approve",
+                words="Approve",
+                calls=[NeedCall(path=f"{path}/approve", body={})],
+                question=f"Grant {asked.what}?",
+                grants=True,
+            ),
             NeedAction(
                 name="refuse",
                 words="Refuse",

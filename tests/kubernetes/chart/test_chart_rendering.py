@@ -612,6 +612,14 @@ def test_hub_and_service_agree_on_stopping_idle_workspaces(template: Template, *
     assert service_settings(objects).get("stop_idle_workspaces", False) is allowed
 
 
+def test_hub_and_service_have_the_same_rules_for_groups(template: Template) -> None:
+    rules = [{"group": "GRP-4711", "project": "vision"}, {"prefix": "gpu/", "departments": True}]
+    objects = template({"service": {"settings": {"group_rules": rules}}})
+    hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])
+    assert hub["defaults"]["Springtide"]["group_rules"] == rules
+    assert service_settings(objects)["group_rules"] == rules
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

@@ -138,7 +138,7 @@ export class NeedsList {
           {
             key: "confirm",
             type: "submit",
-            class: "st-button st-danger st-small",
+            class: `st-button ${action.grants ? "st-primary" : "st-danger"} st-small`,
             disabled: this.busy.has(need.id),
             "data-testid": "need-confirm",
           },
