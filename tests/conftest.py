@@ -92,6 +92,7 @@ MARKER_OF_FOLDER = {
     "real_gpus": "process",
     "reliability": "slow",
     "reliability/test_hub_kills.py": "hub",
+    "reliability/test_job_folders.py": "process",
     "reliability/test_renumbered_kills.py": "hub",
     "server_extension/test_form_calls.py": "process",
     "server_extension/test_sending.py": "process",

@@ -1,8 +1,8 @@
 """A plugin of pytest: a failed test that waits for other programs is tried once more, and the summary says so.
 
-Before the second try the fixtures of all scopes end, so that none that the first one broke is used again. What then
-passes is printed as "passed on its second try" with its first error: a fault of the test or of the product that is
-to be mended. Tests of functions are never tried again, nor are more than a few where many fail.
+Before the second try the fixtures of all scopes end, so that none that the first one broke is used again. What
+then passes is printed as "passed on its second try" with its first error: a fault of the test or of the product
+that is to be mended. Tests of functions are never tried again, nor are more than a few where many fail.
 """
 
 from __future__ import annotations
