@@ -336,7 +336,7 @@ async def test_a_client_that_is_silent_is_cut_off(running: Any) -> None:
         now[0] += SILENCE_S / 2
         await socket.write_message(bytes([Channel.INPUT]) + b"said\n", binary=True)
         async with asyncio.timeout(PATIENCE_S):
-            while (await socket.read_message())[0] != Channel.OUTPUT:  # type: ignore[index]
+            while (await socket.read_message())[0] != Channel.OUTPUT:
                 pass
     assert len(running.pool.sessions._open) == 1
     now[0] += SILENCE_S
