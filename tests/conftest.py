@@ -22,6 +22,7 @@ from typing import Any
 import failures
 import group_fixtures
 import pytest
+import second_try
 from group_fixtures import group_of
 from hypothesis import HealthCheck, settings
 
@@ -47,6 +48,7 @@ MARKER_OF_FOLDER = {
     "api/test_service_process.py": "process",
     "architecture/test_extras.py": "process",
     "architecture/test_groups.py": "process",
+    "architecture/test_second_try.py": "process",
     "architecture/test_wheel.py": "process",
     "command/test_accounts.py": "process",
     "command/test_backup.py": "process",
@@ -90,6 +92,7 @@ MARKER_OF_FOLDER = {
     "real_gpus": "process",
     "reliability": "slow",
     "reliability/test_hub_kills.py": "hub",
+    "reliability/test_job_folders.py": "process",
     "reliability/test_renumbered_kills.py": "hub",
     "server_extension/test_form_calls.py": "process",
     "server_extension/test_sending.py": "process",
@@ -120,7 +123,8 @@ LONG_GROUPS = (
 NEEDS = frozenset({*MARKER_OF_FIXTURE.values(), *MARKER_OF_FOLDER.values(), "root"})
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.register(second_try)
     parser.addoption("--soak", type=int, metavar="N", help="prove N times as much, on fresh random histories")
     parser.addoption("--fast", action="store_true", help="run the tests of `make check` only")
     parser.addoption("--full", action="store_true", help="run the tests that `make test` has no time for, too")

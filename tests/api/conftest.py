@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -60,9 +61,12 @@ class People:
     hub_refuses: bool = False
     notebooks: dict[str, set[str]] = field(default_factory=dict)
     last_activity: float = 200.0
+    asked: Counter[str] = field(default_factory=Counter)
+    """How often the service has asked who each one is."""
 
     async def caller(self, handler: RequestHandler) -> Caller | None:
         token = handler.request.headers.get("Authorization", "").removeprefix("token ")
+        self.asked[token] += 1
         return self.callers.get(token)
 
     def join(self, name: str, project: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from springtide.scheduler.store.queries import reading
 
@@ -42,7 +43,7 @@ def folders(running: Any) -> set[str]:
 
 async def until_gone(running: Any, *jobs: str) -> None:
     deleted = running.pool.engine._state
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while folders(running) & set(jobs) or any(each.files for each in deleted.deleted_jobs.values()):
             await asyncio.sleep(0.02)
 
@@ -180,7 +181,7 @@ async def test_streams_of_those_who_see_a_job_learn_that_it_is_gone(running: Any
     newest = running.pool.engine.events.newest()
     await delete(running, job)
     stream = running.as_(user).stream("GET", "/events", params={"last_event_id": newest})
-    async with stream as answer, asyncio.timeout(30):
+    async with stream as answer, asyncio.timeout(PATIENCE_S):
         async for line in answer.aiter_lines():
             assert "event: deleted" not in line or user != "jemma"
             if line.startswith("data: ") and job in line:

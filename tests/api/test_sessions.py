@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import sys
 from contextlib import suppress
@@ -17,12 +18,11 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from springtide.hub_extension.api import open_sessions
 from springtide.hub_extension.api.open_sessions import Sessions
-from springtide.hub_extension.service import sessions
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.wire import SessionEnd, SessionRequest, TerminalSize
-from springtide.scheduler.wire.sessions import MAX_FRAME, SUBPROTOCOL, WINDOW, Channel
+from springtide.scheduler.wire.sessions import MAX_FRAME, SILENCE_S, SUBPROTOCOL, WINDOW, Channel
 
 pytestmark = [pytest.mark.http, pytest.mark.process]
 TERMINAL = {"columns": 80, "rows": 24}
@@ -61,13 +61,20 @@ async def end_of(socket: WebSocketClientConnection) -> dict[str, Any] | None:
     return None
 
 
-async def output_within(socket: WebSocketClientConnection, seconds: float) -> int:
-    """Return how many bytes of output arrive in a time."""
+async def output(socket: WebSocketClientConnection, least: int) -> int:
+    """Wait for this many bytes of output; return how many there are a second later."""
     found = 0
+
+    async def read(enough: float) -> None:
+        nonlocal found
+        while found < enough and (message := await socket.read_message()) is not None:
+            found += len(message) - 1 if message[0] == Channel.OUTPUT else 0
+
+    async with asyncio.timeout(PATIENCE_S):
+        await read(least)
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            while (message := await socket.read_message()) is not None:
-                found += len(message) - 1 if message[0] == Channel.OUTPUT else 0
+        async with asyncio.timeout(1):
+            await read(math.inf)
     return found
 
 
@@ -229,11 +236,10 @@ async def test_a_session_ends_when_its_owner_leaves_the_project_or_loses_the_tok
 async def test_a_reader_that_takes_nothing_holds_up_its_program_and_nothing_else(running: Any) -> None:
     job = await job_of(running)
     socket = await begun(running, "susan", job, "yes")
-    first = await output_within(socket, 1)
-    assert WINDOW - MAX_FRAME <= first <= WINDOW
+    assert WINDOW - MAX_FRAME <= await output(socket, WINDOW - MAX_FRAME) <= WINDOW
     assert (await running.as_("susan").get(f"/jobs/{job}")).status_code == 200
     await socket.write_message(bytes([Channel.TAKEN]) + b"100000", binary=True)
-    assert 0 < await output_within(socket, 1) <= 100_000 + MAX_FRAME
+    assert 0 < await output(socket, 1) <= 100_000 + MAX_FRAME
     socket.close()
     await unattached(running)
 
@@ -321,14 +327,19 @@ async def test_a_connection_that_is_cut_ends_the_program(running: Any) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_client_that_is_silent_is_cut_off(running: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(sessions, "SILENCE_S", 2.0)
+async def test_a_client_that_is_silent_is_cut_off(running: Any) -> None:
+    now = [0.0]
+    running.pool.sessions._clock = lambda: now[0]
     job = await job_of(running)
     socket = await begun(running, "susan", job, "cat")
     for _ in range(10):
-        await socket.write_message(bytes([Channel.TAKEN]) + b"0", binary=True)
-        await asyncio.sleep(0.3)
+        now[0] += SILENCE_S / 2
+        await socket.write_message(bytes([Channel.INPUT]) + b"said\n", binary=True)
+        async with asyncio.timeout(PATIENCE_S):
+            while (await socket.read_message())[0] != Channel.OUTPUT:
+                pass
     assert len(running.pool.sessions._open) == 1
+    now[0] += SILENCE_S
     assert await end_of(socket) == {"code": None, "reason": "The client has been silent for too long."}
     await unattached(running)
 

@@ -95,7 +95,7 @@ def test_a_terminal_in_a_job_resizes_interrupts_and_returns_the_exit_code(
     terminal.until(b"xterm ready")
     terminal.resize(120, 40)
     os.kill(terminal.process.pid, signal.SIGWINCH)
-    terminal.type(b"sleep 0.5; stty size\n")
+    terminal.type(b'until [ "$(stty size)" = "40 120" ]; do sleep 0.1; done; stty size\n')
     terminal.until(b"40 120\r\n")
     terminal.type(b"echo be''gins; sleep 600\n")
     terminal.until(b"begins\r\n")

@@ -73,7 +73,12 @@ def test_wrong_words_are_refused_before_anything_is_sent(run: Run, words: list[s
     assert (done.code, message in done.err) == (2, True), done.err
 
 
+def today() -> str:
+    return datetime.now().date().isoformat()  # noqa: DTZ005 - days of this machine
+
+
 def test_the_trail_is_shown_chosen_and_exported(run: Run) -> None:
+    began = today()
     job = sent(run)
     try:
         run("hold", job, "--reason", WHY, user="admin")
@@ -89,8 +94,7 @@ def test_the_trail_is_shown_chosen_and_exported(run: Run) -> None:
         )
         assert run("audit", "--from", "someday", user="admin").code == 2
         assert run("audit", "--to", "2000-01-01", user="admin").out == "No entries.\n"
-        today = datetime.now().date().isoformat()  # noqa: DTZ005 - days of this machine
-        assert "job.hold" in run("audit", "--from", today, "--to", today, user="admin").out
+        assert "job.hold" in run("audit", "--from", began, "--to", today(), user="admin").out
         assert run("audit").code == 1
     finally:
         run("cancel", job)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
+from patience import PATIENCE_S
 from pool_process import running_service
 from terminal import Done, Run, called
 from wheels import write_wheel
@@ -62,7 +63,7 @@ def kernel_of(offline: Path) -> Iterator[Callable[[str], Callable[[str], str]]]:
         started.append(manager)
         client = manager.client()
         client.start_channels()
-        client.wait_for_ready(timeout=120)
+        client.wait_for_ready(timeout=PATIENCE_S)
 
         def run(code: str) -> str:
             printed: list[str] = []
@@ -71,7 +72,7 @@ def kernel_of(offline: Path) -> Iterator[Callable[[str], Callable[[str], str]]]:
                 content = message["content"]
                 printed.append(content.get("text") or "\n".join(content.get("traceback", [])))
 
-            client.execute_interactive(code, output_hook=keep, timeout=120)
+            client.execute_interactive(code, output_hook=keep, timeout=PATIENCE_S)
             return "".join(printed)
 
         return run

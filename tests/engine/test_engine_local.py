@@ -72,7 +72,7 @@ class Machine:
         (self.path / flag).touch()
 
     async def until(self, job_id, *states: str, attempt=None):
-        deadline = asyncio.get_running_loop().time() + 60
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
         while True:
             job = await self.engine.job(job_id)
             if job.state in states and attempt in {None, job.attempt}:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import engine_worlds as worlds
 import pytest
+from patience import PATIENCE_S
 
 from springtide.scheduler import wire
 from springtide.scheduler.client.descriptions import expectation
@@ -20,7 +21,7 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import pruning
 from springtide.scheduler.store.shown_forecasts import ForecastOutcome, ShownForecast
 
-EVERYTHING = 60.0
+EVERYTHING = PATIENCE_S
 
 
 def forecast_process() -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import engine_worlds as worlds
 import pytest
+from patience import PATIENCE_S
 
 from springtide.hub_extension.commands.explain import Explanation, lines_of
 from springtide.scheduler import wire
@@ -15,7 +16,7 @@ from springtide.scheduler.engine.loop import launch_stops
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Block, BlockScope
 
-LONG = 60.0
+LONG = PATIENCE_S
 TWO = (worlds.node("a", 8), worlds.node("b", 8))
 REFUSED = "The cluster refused the pod: quota exceeded."
 Lines = Callable[[str], Awaitable[str]]

@@ -27,5 +27,5 @@ def test_a_tile_of_the_launcher_makes_an_environment_and_opens_a_notebook_in_it(
     expect(tab.locator(".jp-Dialog")).to_contain_text("“Mine” is no name of an environment")
     tab.locator(".jp-Dialog-footer button").click()
     ask_for(tab, "mine")
-    tab.wait_for_function(f"{PANEL}?.sessionContext?.session?.kernel?.name === 'springtide-mine'", timeout=40_000)
+    tab.wait_for_function(f"{PANEL}?.sessionContext?.session?.kernel?.name === 'springtide-mine'")
     assert (lab.root / ".local/share/springtide/environments/mine/bin/python").exists()

@@ -87,7 +87,7 @@ def test_the_command_says_that_nothing_runs_or_asks_which_job(
         submit(name)
     with_jobs = f"""async () => {{
       const {{ serviceManager }} = window.jupyterapp;
-      for (let tries = 0; tries < 200; tries += 1) {{
+      for (let tries = 0; tries < {round(PATIENCE_S * 10)}; tries += 1) {{
         const {{ baseUrl }} = serviceManager.serverSettings;
         const answer = await fetch(`${{baseUrl}}springtide/api/v1/jobs?state=running&mine=1`);
         if ((await answer.json()).items.length === {len(names)}) return true;

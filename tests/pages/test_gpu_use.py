@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pages_service import Service
+from patience import PATIENCE_S
 from playwright.sync_api import Page, expect
 
 Visit = Callable[..., Page]
@@ -90,7 +91,7 @@ async def unused(service: Service, job: str) -> None:
     The service measures the present beside this every ten seconds, and in the middle of it interrupts the row.
     """
     usage = service.engine.usage
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while "% used for 11 min" not in (await service.engine.job(job)).reason.text:
             now = int(time.time()) // 10 * 10
             for interval in range(now - 660, now, 10):

@@ -140,12 +140,13 @@ def test_a_hub_killed_at_any_step_of_a_start_gives_no_gpu_twice(
 def test_a_hub_stopped_while_a_notebook_starts_finds_it_again(
     hub: Hub, planned: Path, people: tuple[Person, Person], name: str
 ) -> None:
-    susan, joe = people
+    susan, _ = people
     interrupted(hub, planned, susan, "waiting for the port", name)
     pid = until("the process", lambda: notebook_pid(hub.state_dir, "susan"))
     hub.start()
     assert susan.ready() == pid
-    others_get_other_gpus(hub, susan, joe)
+    assert [user for _, user in gpus_in_use(hub)] == ["susan"]
+    assert hub.held() == {("susan", ""): 1}
 
 
 @pytest.mark.parametrize("victim", ["service", "proxy"])

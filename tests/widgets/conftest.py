@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 from pool_process import running_service
 
 from springtide.scheduler.client import Client, PoolError
@@ -63,7 +64,7 @@ def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def until(true: Callable[[], object], seconds: float = 60) -> None:
+def until(true: Callable[[], object], seconds: float = PATIENCE_S) -> None:
     """Wait until something is true."""
     deadline = time.monotonic() + seconds
     while not true():

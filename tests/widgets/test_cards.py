@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import ipywidgets
 import pytest
+from patience import PATIENCE_S
 
 from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.wire import Event, Problem, Submission, Trials
@@ -294,7 +295,7 @@ def test_who_comes_when_the_last_one_leaves_is_shown_the_pool_as_it_is(pool, unt
         with served._changed:
             served.remove(leaves)
             served.add(comes)
-        until(lambda comes=comes: not comes.answers, seconds=30)
+        until(lambda comes=comes: not comes.answers)
         served.remove(comes)
 
 
@@ -314,7 +315,7 @@ def test_a_widget_collected_while_a_listener_is_looked_up_keeps_nobody_waiting(m
     monkeypatch.setattr(listener_module, "_listeners", {})
     thread = threading.Thread(target=lambda: looked_up.append(listener(client)), daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert looked_up[1] is looked_up[2]
 
@@ -335,7 +336,7 @@ def test_a_viewer_that_goes_while_another_hears_an_event_ends_nothing(until):
 
     def events(*, stop):
         assert not stop.is_set()
-        everybody_is_there.wait(30)
+        everybody_is_there.wait(PATIENCE_S)
         yield from (event, event)
 
     served = Listener(cast("Client", SimpleNamespace(events=events)))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from jupyter_client.manager import KernelManager
+from patience import PATIENCE_S
 
 from springtide.widgets.errors import NotInstalledError
 from springtide.widgets.own_packages import guard_pip
@@ -60,11 +61,13 @@ def test_kernels_of_the_notebook_server_have_the_magics_and_no_further_names(tmp
     try:
         client = manager.client()
         client.start_channels()
-        client.wait_for_ready(timeout=120)
+        client.wait_for_ready(timeout=PATIENCE_S)
         printed: list[str] = []
         code = "print('train' in get_ipython().magics_manager.magics['cell'], [n for n in dir() if 'spring' in n])"
         client.execute_interactive(
-            code, output_hook=lambda message: printed.append(message["content"].get("text", "")), timeout=60
+            code,
+            output_hook=lambda message: printed.append(message["content"].get("text", "")),
+            timeout=PATIENCE_S,
         )
         assert "".join(printed) == "True []\n"
     finally:

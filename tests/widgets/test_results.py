@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import structs
+from patience import PATIENCE_S
 
 from springtide.scheduler import wire
 from springtide.scheduler.arguments import Argument
@@ -39,7 +40,7 @@ for step in range(12):
 @pytest.fixture
 def left(pool: Pool, workdir: Path) -> Job:
     (workdir / "leaves.py").write_text(LEAVES)
-    return pool.submit("python leaves.py", name="leaves").wait(60, quiet=True)
+    return pool.submit("python leaves.py", name="leaves").wait(PATIENCE_S, quiet=True)
 
 
 def test_files_of_a_job_are_listed_and_saved(left: Job, tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_the_files_of_a_folder_are_saved(left: Job, tmp_path: Path) -> None:
 
 
 def test_an_ended_job_is_deleted_for_good(pool: Pool, left: Job) -> None:
-    other = pool.submit("true").wait(60, quiet=True)
+    other = pool.submit("true").wait(PATIENCE_S, quiet=True)
     left.delete()
     with pytest.raises(PoolError, match="was deleted by susan"):
         left.outputs()
@@ -103,7 +104,7 @@ def test_checkpoints_are_no_rows_of_metrics(pool: Pool, workdir: Path) -> None:
             job.report(step=step + 1, loss=1.0)
             job.save(step, step=step + 1)
 
-    metrics = pool.submit(train).wait(60, quiet=True).metrics()
+    metrics = pool.submit(train).wait(PATIENCE_S, quiet=True).metrics()
     assert [(row["step"], row["loss"]) for row in metrics] == [(1, 1.0), (2, 1.0), (3, 1.0)]
 
 
@@ -134,7 +135,7 @@ def test_jobs_are_searched_and_become_a_frame(pool: Pool, left: Job) -> None:
 
 
 def test_times_of_all_frames_are_times_and_missing_ones_are_not_a_time(pool: Pool, left: Job) -> None:
-    alike = pool.compare([left, left.rerun().wait(60, quiet=True)])
+    alike = pool.compare([left, left.rerun().wait(PATIENCE_S, quiet=True)])
     times = {
         "jobs": (pool.jobs(search=left.id).to_frame(), ["submitted", "started", "ended"]),
         "files": (left.outputs().to_frame(), ["written"]),
@@ -186,7 +187,7 @@ def test_reported_values_that_are_called_like_columns_have_columns_of_their_own(
     assert (last["attempts"], last["attempt"]) == (1, 7)
     report = left.metrics()[-1]
     assert (report["attempt"], report["reported.attempt"], report["gpus"]) == (1, 7, 0.5)
-    alike = pool.compare([left, again := left.rerun().wait(60, quiet=True)])
+    alike = pool.compare([left, again := left.rerun().wait(PATIENCE_S, quiet=True)])
     assert [f"leaves ({job.id})" in repr(alike) for job in (left, again)] == [True, True]
     both = alike.metrics()
     assert (both["attempt"].max(), both["reported.attempt"].min()) == (1, 7)
@@ -208,7 +209,7 @@ def test_without_pandas_only_a_frame_is_missing() -> None:
 
 
 def test_jobs_are_compared_side_by_side(pool: Pool, left: Job, workdir: Path) -> None:
-    other = pool.submit("python leaves.py --again", name="<i>other</i>", gpus=2).wait(60, quiet=True)
+    other = pool.submit("python leaves.py --again", name="<i>other</i>", gpus=2).wait(PATIENCE_S, quiet=True)
     found = pool.compare([left, other.id])
     text = repr(found)
     assert re.search(r"gpus +1 +2", text)

@@ -25,7 +25,7 @@ LOOKS = """
 import os, pathlib, time, urllib.request
 print(os.environ["PLAIN"], os.environ["NODE"], os.environ["FROM_MAP"], len(os.environ["TOKEN"]))
 print(pathlib.Path("/prepared/news").read_text())
-print(urllib.request.urlopen("http://127.0.0.1:8123", timeout=60).read().decode())
+print(urllib.request.urlopen("http://127.0.0.1:8123", timeout=120).read().decode())
 print(os.environ.get("NVIDIA_VISIBLE_DEVICES"), pathlib.Path("/etc/own/ca").read_text())
 """
 PREPARES = "import os; open('/prepared/news', 'w').write('prepared ' + os.environ['NVIDIA_VISIBLE_DEVICES'])"
@@ -96,6 +96,7 @@ async def test_a_job_finds_all_that_the_admin_adds_and_the_sidecar_ends_with_it(
                     "exec": {"command": ["python3", "-c", ASKS]},
                     "periodSeconds": 1,
                     "timeoutSeconds": 9,
+                    "failureThreshold": 120,
                 },
                 "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
             },
