@@ -9,16 +9,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import psutil
 from patience import PATIENCE_S
 from ports import free_port
 
 from springtide.hub_extension.local_hub.single import AS_INSTALLED, QUIET
 
+LAST_WORK_S = 20.0
+"""Time that a server without kernels has for what it still does, in seconds."""
 TOKEN = "the-notebook-servers-own"
 UNUSED = (
     "audio csvviewer debugger extensionmanager htmlviewer imageviewer inspector logconsole lsp markdownviewer "
@@ -105,10 +108,13 @@ def answers(server: NotebookServer) -> bool:
 
 
 def stop(server: NotebookServer) -> None:
-    """End the server; it has open streams and kernels, and does not wait for them for ever."""
-    server.process.terminate()
+    """End the server with its kernels; a thread of it that waits for something does not keep it for ever."""
+    with suppress(psutil.NoSuchProcess):
+        children = psutil.Process(server.process.pid).children(recursive=True)
+        server.process.terminate()
+        psutil.wait_procs(children, PATIENCE_S)
     try:
-        server.process.wait(PATIENCE_S)
+        server.process.wait(LAST_WORK_S)
     except subprocess.TimeoutExpired:
         server.process.kill()
         server.process.wait()
