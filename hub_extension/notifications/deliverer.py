@@ -34,7 +34,9 @@ FIRST_DELAY: Final = 10.0
 MAX_DELAY: Final = 1_800.0
 """Maximum delay after a message that could not be delivered, in seconds."""
 GIVE_UP_S: Final = 6 * 3_600.0
-"""Age of a delivery at which it is not tried again, in seconds."""
+"""Age of a notification at which it is not tried again, in seconds."""
+GIVE_UP_REPORT_S: Final = 3 * 86_400.0
+"""Age of the notification of a report at which it is not tried again, in seconds."""
 LEAVE_S: Final = 5.0
 """Time that messages on their way have when the service stops, in seconds."""
 
@@ -134,12 +136,8 @@ class Deliverer:
             await self._outbox.settle(deliveries, DeliveryState.SENDING)
             await self._channels.send(channel, self._outbox.choice(user), message)
         except NotDelivered as failure:
-            state = failure.state
-            if state is DeliveryState.WAITING and self._clock() - deliveries[0].at >= GIVE_UP_S:
-                state = DeliveryState.FAILED
-            log.info("A message to %r by %s: %s, %s", user, channel, state, failure.why.code)
-            await self._outbox.settle(deliveries, state, failure.why)
-            if state is DeliveryState.WAITING:
+            log.info("A message to %r by %s: %s, %s", user, channel, failure.state, failure.why.code)
+            if await self._settle_failed(deliveries, failure):
                 return self._next_delay(lane, failure.wait)
         except StoreError:
             raise
@@ -153,6 +151,18 @@ class Deliverer:
             return self._pause
         kind = self._channels.named(channel)
         return kind.pause if isinstance(kind, MessageChannel) else 0.0
+
+    async def _settle_failed(self, deliveries: Sequence[Delivery], failure: NotDelivered) -> bool:
+        """Settle deliveries that did not arrive; return whether some of them are tried again."""
+        if failure.state is not DeliveryState.WAITING:
+            await self._outbox.settle(deliveries, failure.state, failure.why)
+            return False
+        most = GIVE_UP_REPORT_S if deliveries[0].notification.month else GIVE_UP_S
+        again = await self._outbox.made_after(self._clock() - most, deliveries)
+        given_up = [each for each in deliveries if each not in again]
+        await self._outbox.settle(given_up, DeliveryState.FAILED, failure.why)
+        await self._outbox.settle(again, DeliveryState.WAITING, failure.why)
+        return bool(again)
 
     async def _message(self, notifications: Sequence[Notification]) -> Message:
         """Return the message with notifications; that of a report is made now. Raises `NotDelivered`."""

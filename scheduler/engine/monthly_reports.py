@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, time, timedelta, tzinfo
+from functools import partial
 
 from springtide.scheduler import wire
 from springtide.scheduler.budgets import Month, days_of, month_before, month_named, month_of
@@ -23,6 +24,8 @@ LOOK = 600.0
 """Maximum time between two looks whether a month has ended, in seconds."""
 SETTLED = 2 * 3_600.0
 """Time after the end of a month by which its use is measured, in seconds."""
+MOST_MONTHS = 12
+"""Number of months before now that are announced at most, however long the service was away."""
 
 Change = Callable[[Callable[[Transaction], None]], Awaitable[None]]
 
@@ -61,16 +64,29 @@ class MonthlyReports:
             await asyncio.sleep(min(LOOK, max(0.0, due) + 0.1))
 
     async def follow(self) -> None:
-        """Announce the report of the last month unless it was, also if the service was away when it was due.
+        """Announce the reports of months that have ended and were not announced, the oldest first.
 
-        Raises `StoreError` and `Refusal`.
+        If the service was away for months, these are all since the latest that was announced before now. Of empty
+        ones the last alone is noted. Raises `StoreError` and `Refusal`.
         """
-        month = month_before(month_of(self._clock(), self._zone), self._zone)
-        known = month.name in self._state.monthly_reports or month.end <= 0.0
-        if known or self._clock() < self._due(month):
-            return
-        found = await self._report(month, Sight(lambda *_: True, lambda _: True), ReportBy.PROJECT)
-        await self._change(lambda transaction: announce(transaction, month.name, empty=not found.rows))
+        ended = self._ended()
+        for month in ended:
+            found = await self._report(month, Sight(lambda *_: True, lambda _: True), ReportBy.PROJECT)
+            if found.rows or month == ended[-1]:
+                await self._change(partial(announce, month=month.name, empty=not found.rows))
+
+    def _ended(self) -> list[Month]:
+        """Return the months since the latest announced one whose report is due; the last alone without one."""
+        month = month_of(self._clock(), self._zone)
+        latest = max((name for name in self._state.monthly_reports if name < month.name), default="")
+        found: list[Month] = []
+        for _ in range(MOST_MONTHS if latest else 1):
+            month = month_before(month, self._zone)
+            if month.name <= latest or month.end <= 0.0:
+                break
+            if self._due(month) <= self._clock():
+                found.insert(0, month)
+        return found
 
     async def of_person(self, user: str, month: str) -> tuple[wire.Report, wire.Report] | None:
         """Return the report of a month that a person may see, by project and by day; None if that is nothing.

@@ -65,6 +65,13 @@ def waiting(connection: Connection, user: str, channel: Channel, limit: int) -> 
     return _rows.read(connection, query)
 
 
+def made_after(connection: Connection, events: Collection[int], moment: float) -> set[int]:
+    """Return those of the events that were recorded after a moment, in seconds since the epoch."""
+    table = schema.events
+    query = select(table.c.id).where(table.c.id.in_(events), table.c.at > moment)
+    return set(connection.execute(query).scalars())
+
+
 def latest(connection: Connection, user: str, channels: Sequence[Channel]) -> dict[Channel, Delivery]:
     """Return a person's latest tried delivery through each of the channels, whatever its outcome."""
     found = {}

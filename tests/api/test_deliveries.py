@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from message_servers import MailServer, Tls, WebhookServer, mail_server, until, 
 from patience import PATIENCE_S
 
 from springtide.hub_extension.notifications.channels import Channels
-from springtide.hub_extension.notifications.deliverer import Deliverer
+from springtide.hub_extension.notifications.deliverer import GIVE_UP_S, Deliverer
 from springtide.hub_extension.notifications.mail import Mail
 from springtide.hub_extension.notifications.webhook import Webhook
 from springtide.hub_extension.service.logs import log_to_stderr
@@ -70,13 +70,12 @@ class Delivering:
         events = dict.fromkeys(channels, frozenset(NotificationEvent))
         await self.outbox.choose(NotificationChoice("susan", events, {WEBHOOK: self.url}))
 
-    def start(self, first_delay: float = 0.05) -> None:
-        clock = self.running.pool.clock
+    def start(self, first_delay: float = 0.05, clock: Callable[[], float] | None = None) -> None:
         self.deliverer = Deliverer(
             self.outbox,
             self.running.pool.engine.monthly_reports,
             self.channels,
-            clock,
+            clock or self.running.pool.clock,
             first_delay=first_delay,
             pause=0.0,
             jitter=no_jitter,
@@ -193,6 +192,36 @@ async def test_a_refusal_is_shown_and_not_tried_again(
         2,
         ["The job “again” succeeded."],
     )
+
+
+async def test_a_message_is_given_up_after_hours_of_tries_and_the_next_arrives(
+    pool: Delivering, mail: MailServer
+) -> None:
+    ahead, wall = 0.0, pool.running.pool.clock
+
+    def clock() -> float:
+        return float(wall()) + ahead
+
+    async def tried_again() -> None:
+        tried = mail.asked
+        await until(lambda: mail.asked >= tried + 2)
+
+    await pool.choose(EMAIL)
+    mail.answer = "451 try again later"
+    await pool.ended("old")
+    pool.outbox._clock = clock
+    pool.start(first_delay=0.01, clock=clock)
+    await tried_again()
+    ahead = GIVE_UP_S / 2
+    await tried_again()
+    ahead = GIVE_UP_S
+    view = await pool.state("email", "failed")
+    assert view["problem"].endswith("The mail server refused the message with code 451.")
+    ahead, mail.answer = 0.0, "250 OK"
+    await pool.ended("late")
+    await until(lambda: mail.taken)
+    (letter,) = mail.taken
+    assert letter["Subject"] == "The job “late” succeeded."
 
 
 async def test_a_message_that_may_have_arrived_is_not_sent_again(pool: Delivering, webhook: WebhookServer) -> None:

@@ -13,8 +13,13 @@ from engine_worlds import MemoryExecutor, node
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.engine.settings import EngineSettings, Retries
-from springtide.scheduler.model import Settings
-from springtide.scheduler.notifications import NotificationChoice, NotificationEvent, NotificationSettings
+from springtide.scheduler.model import Reason, Settings
+from springtide.scheduler.notifications import (
+    DeliveryState,
+    NotificationChoice,
+    NotificationEvent,
+    NotificationSettings,
+)
 
 HOUR = 3_600.0
 CHOSEN = frozenset({NotificationEvent.REPORT})
@@ -48,8 +53,9 @@ async def reporting(make_pool: Any, **more: Any) -> Any:
 
 async def held(pool: Any) -> None:
     """An hour of a GPU of susan's."""
-    await pool.state((await pool.submit("susan", gpus=1)).id, "running")
-    key = pool.key("job1")
+    job = (await pool.submit("susan", gpus=1)).id
+    await pool.state(job, "running")
+    key = pool.key(job)
     await pool.later(HOUR)
     pool.executor.end(key, code=0)
     await pool.state(key.job, "succeeded")
@@ -89,6 +95,41 @@ async def test_a_service_that_was_away_on_the_first_tells_it_when_it_is_back(poo
     await pool.start()
     await arrives(pool, at(2, 9, 1))
     assert await told(pool, "admin") == [JANUARY]
+
+
+async def test_months_that_ended_while_the_service_was_away_are_told_once_each_when_it_is_back(pool: Any) -> None:
+    await arrives(pool, at(1, 2))
+    await held(pool)
+    await arrives(pool, at(2, 1, 3))
+    await arrives(pool, at(2, 20))
+    await held(pool)
+    await pool.stop()
+    pool.clock.now = at(5, 9)
+    await pool.start()
+    for moment in (at(5, 9, 1), at(5, 9, 2), at(5, 20)):
+        await arrives(pool, moment)
+    assert [month for _, month in await told(pool, "admin")] == ["1970-01", "1970-02", "1970-03", "1970-04"]
+
+
+async def test_a_clock_that_was_years_ahead_keeps_no_later_report_back(pool: Any) -> None:
+    await held(pool)
+    await arrives(pool, at(1, 20))
+    ahead = datetime(1975, 6, 9, tzinfo=UTC).timestamp()
+    for moment in (ahead, at(1, 20, 1), at(2, 1, 3)):
+        await arrives(pool, moment)
+    assert [month for _, month in await told(pool, "admin")] == ["1975-05", "1970-01"]
+
+
+async def test_notifications_are_as_old_as_what_they_tell_however_often_they_were_tried(pool: Any) -> None:
+    await held(pool)
+    await arrives(pool, at(2, 1, 3))
+    await arrives(pool, at(3, 1, 3))
+    outbox = pool.engine.outbox
+    await outbox.settle(await outbox.waiting(("admin", EMAIL)), DeliveryState.WAITING, Reason("delivery-login"))
+    waiting = await outbox.waiting(("admin", EMAIL))
+    young = await outbox.made_after(at(2, 20), waiting)
+    assert [each.notification.month for each in waiting] == ["1970-01", "1970-02"]
+    assert [each.notification.month for each in young] == ["1970-02"]
 
 
 async def test_a_month_in_which_nothing_was_recorded_is_passed_over(pool: Any) -> None:

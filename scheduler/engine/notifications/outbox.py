@@ -200,6 +200,11 @@ class Outbox:
             self._waiting.pop(lane, None)
         return found
 
+    async def made_after(self, moment: float, among: Sequence[Delivery]) -> list[Delivery]:
+        """Return the deliveries whose notification was made after a moment. Raises `StoreError`."""
+        young = await self._threads.read(deliveries.made_after, [each.event for each in among], moment)
+        return [each for each in among if each.event in young]
+
     async def settle(self, settled: Sequence[Delivery], state: DeliveryState, why: Reason | None = None) -> None:
         """Write the outcome of deliveries. Raises `StoreError`."""
         if not settled:
