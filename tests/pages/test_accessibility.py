@@ -34,6 +34,36 @@ def untabbed(page: Page) -> list[str]:
     return found
 
 
+RINGLESS = """() => {
+    const look = (element) => {
+        const { outline, outlineStyle, boxShadow, borderColor, backgroundColor } = getComputedStyle(element);
+        return [outlineStyle !== "none" && outline, boxShadow, borderColor, backgroundColor].join();
+    };
+    const ringOf = (element) => [element, element.nextElementSibling ?? element].map(look).join();
+    const isReached = (element) => element.tabIndex >= 0 && element.checkVisibility() && !element.disabled;
+    const controls = document.querySelectorAll("a[href], button, input, select, textarea, summary");
+    const found = [...controls].filter(isReached);
+    document.activeElement.blur();
+    const before = found.map(ringOf);
+    return found
+        .filter((element, place) => {
+            element.focus({ focusVisible: true });
+            const isSame = document.activeElement === element && ringOf(element) === before[place];
+            element.blur();
+            return isSame;
+        })
+        .map((element) => `${location.href}: ${element.outerHTML.slice(0, 120)}`);
+}"""
+"""The beginning of each control that looks with the focus as it does without."""
+
+
+def ringless(page: Page) -> list[str]:
+    """Return the beginning of each control of the page, its head included, that does not show the focus."""
+    page.keyboard.press("Shift")  # what the keyboard was used for last shows the focus
+    found: list[str] = page.evaluate(RINGLESS)
+    return found
+
+
 def test_axe_finds_nothing_moderate_or_serious_on_any_page_and_every_action_is_reached_by_keyboard(
     visit: Visit, busy: BusyPool
 ) -> None:
@@ -47,7 +77,10 @@ def test_axe_finds_nothing_moderate_or_serious_on_any_page_and_every_action_is_r
         expect(page.locator("main h1")).to_be_visible()
         if path != "nothing-here":
             expect(page.locator("#page:not([aria-busy])")).to_be_visible()
-        found += untabbed(page)
+        found += untabbed(page) + ringless(page)
+        show_theme(page, "dark")
+        found += ringless(page)
+        show_theme(page, "light")
         if path == "home":
             page.get_by_test_id("open-vision").click()
             expect(page.get_by_test_id("project-panel")).to_be_focused()

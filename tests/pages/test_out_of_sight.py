@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
-from pages_service import WITHOUT_SHARED_WORKERS, Service
+from pages_service import PREFIX, WITHOUT_SHARED_WORKERS, Service
 from patience import PATIENCE_S
 from playwright.sync_api import Page, Request, expect
 from shown_notices import KEEP_WHAT_IS_SHOWN, MORE_THAN_HIDDEN_MS, on_screen, set_hidden, until_on_screen
 
 Open = Callable[..., list[Page]]
+
+HOLD_TURN = """async (name) => {
+    const held = new Promise((hold) => {
+        navigator.locks.request(name, () => (hold(), new Promise(() => {})));
+    });
+    await held;
+}"""
+"""Keeps the turn to show notices, as a page that stands still in it."""
 
 
 @pytest.fixture
@@ -56,6 +64,16 @@ def until_streams(service: Service, number: int) -> None:
 def fail(service: Service, name: str) -> None:
     job = service.submit("susan", "false", name=name, gpus=0)
     service.until(job.id, lambda found: found.state == "failed")
+
+
+def tell(page: Page, event: str) -> None:
+    """Send a page an event of its life cycle."""
+    page.evaluate("(event) => document.dispatchEvent(new Event(event))", event)
+
+
+def begins_stream(page: Page) -> AbstractContextManager[object]:
+    """Wait at the end until a stream of the page has begun meanwhile."""
+    return page.expect_response(lambda answer: "/events" in answer.url, timeout=PATIENCE_S * 1000)
 
 
 def asked_by(page: Page) -> list[str]:
@@ -146,3 +164,39 @@ def test_without_shared_workers_one_hidden_tab_after_the_other_has_a_stream_for_
     until_on_screen(pages[1:], "The job “the other” failed")
     set_hidden(pages[1], hidden=False)
     expect(pages[1].locator("#page")).to_contain_text("alone")
+
+
+def test_a_tab_that_the_browser_freezes_leaves_its_turn_to_another_and_takes_part_again_when_it_goes_on(
+    opened: Open, service: Service
+) -> None:
+    """Chromium freezes no page that Playwright drives, so the test sends the events of freezing."""
+    pages = opened("pool", "jobs/?show=all", script=WITHOUT_SHARED_WORKERS)
+    hide(pages[:1])
+    until_streams(service, 2)
+    hide(pages[1:])
+    until_streams(service, 1)
+    with begins_stream(pages[1]):
+        tell(pages[0], "freeze")
+    until_streams(service, 1)
+    fail(service, "cold")
+    until_on_screen(pages[1:], "The job “cold” failed")
+    with begins_stream(pages[0]):
+        tell(pages[0], "resume")
+        tell(pages[1], "freeze")
+    until_streams(service, 1)
+    fail(service, "thawed")
+    until_on_screen(pages[:1], "The job “thawed” failed")
+    tell(pages[0], "freeze")
+    until_streams(service, 0)
+
+
+def test_a_frozen_tab_that_has_the_turn_to_show_notices_does_not_keep_them_from_others(
+    opened: Open, service: Service
+) -> None:
+    (page,) = opened("pool")
+    frozen = page.context.new_page()
+    frozen.goto(f"{service.url}api/v1/pool")
+    frozen.evaluate(HOLD_TURN, f"springtide-notices {PREFIX}")
+    fail(service, "held up")
+    until_on_screen([page], "The job “held up” failed")
+    assert page.evaluate("async () => (await navigator.locks.query()).held.length") == 1

@@ -1,5 +1,8 @@
 /** Limits for repeated work: its rate, one call at a time, and the order of answers. */
 
+/** Timers may be this much early. */
+const EARLY_MS = 100;
+
 /** Returns a function that calls `draw` at most once per frame. */
 export function oncePerFrame(draw) {
   let isWaiting = false;
@@ -16,7 +19,8 @@ export function oncePerFrame(draw) {
 /** The time until the next whole number of `seconds` of the clock, in ms: what waits as long is drawn in one frame. */
 function untilNext(seconds) {
   const every = 1000 * seconds;
-  return every - (Date.now() % every);
+  const wait = every - (Date.now() % every);
+  return wait < EARLY_MS ? wait + every : wait;
 }
 
 /**
@@ -90,7 +94,21 @@ export function calmly(work, seconds) {
   };
 }
 
-/** The same for `work` that takes time: it never runs twice at once. */
+/** Calls `work` at the next whole number of `seconds` of the clock, once for all calls until then. */
+export function together(work, seconds) {
+  let isWaiting = false;
+  return () => {
+    if (isWaiting) return;
+    isWaiting = true;
+    const run = () => {
+      isWaiting = false;
+      work();
+    };
+    setTimeout(run, untilNext(seconds));
+  };
+}
+
+/** Like `calmly`, for `work` that takes time: it never runs twice at once. */
 export function oneByOne(work, seconds) {
   let running = false;
   let isWanted = false;

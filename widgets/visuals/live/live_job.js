@@ -2,7 +2,7 @@
 
 import { isFinal } from "../base/glyphs.js";
 import { attemptMark, waits } from "../base/job_words.js";
-import { calmly, oneByOne } from "../base/pace.js";
+import { calmly, oneByOne, together } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
 import { Intervention } from "./intervention.js";
 import { LogKeeper } from "./log_keeper.js";
@@ -13,6 +13,7 @@ const ACTIONS = ["pause", "resume", "cancel", "finish", "retry"];
 const DELETED = { status: 404, code: "deleted", message: "The job was deleted." };
 const FETCH_EVERY_S = 0.5;
 const LOG_EVERY_S = 1;
+const USAGE_EVERY_S = 5;
 const AGAIN_MS = 2000;
 const TOO_MANY = 429;
 const START_EVERY_S = 20;
@@ -50,6 +51,7 @@ export class LiveJob {
     this.actions.measure = () => this.#delete(true);
     this.actions.delete = () => this.#delete(false);
     this.fetch = oneByOne(() => this.#fetch(), FETCH_EVERY_S);
+    this.usageChanged = together(() => this.changed(), USAGE_EVERY_S);
     this.readLog = calmly(() => this.log?.read(), LOG_EVERY_S);
   }
 
@@ -145,16 +147,17 @@ export class LiveJob {
     });
   }
 
+  /** Each job is measured at a time of its own, and those of a page are drawn together. */
   hearUsage({ usage }) {
-    this.#hearPart({ usage });
+    this.#hearPart({ usage }, this.usageChanged);
   }
 
-  #hearPart(part) {
+  #hearPart(part, draw = () => this.changed()) {
     if (this.job === null) return;
     this.lastEvent = this.feed.events;
     this.job = { ...this.job, ...part };
     this.heardAt = clockNow();
-    this.changed();
+    draw();
   }
 
   /** Fetches a waiting job at intervals, which keeps its expected start up to date. */

@@ -60,6 +60,8 @@ class PageStream {
       [window, "online", () => this.#networkChanged("online")],
       [window, "offline", () => this.#networkChanged("offline")],
       [document, "visibilitychange", () => this.#look()],
+      [document, "freeze", () => this.#freeze()],
+      [document, "resume", () => this.#thaw()],
     );
     this.unwatch = reads.watch(() => this.#tell());
     this.#look();
@@ -106,6 +108,18 @@ class PageStream {
     if (!wasAside) return;
     if (this.own) this.#streamed(this.stream.state, this.stream.problem);
     else if (this.member) this.#ask();
+  }
+
+  /** Gives up the stream and the turn, which a frozen page would keep from the others. */
+  #freeze() {
+    clearTimeout(this.hiding);
+    this.turn?.abort();
+    this.#rest();
+  }
+
+  #thaw() {
+    if (document.hidden) this.#stepAside();
+    else this.#comeBack();
   }
 
   #networkChanged(what) {
