@@ -15,7 +15,7 @@ from msgspec import structs
 from springtide.scheduler import wording
 from springtide.scheduler.forecast import Window, forecast
 from springtide.scheduler.model import Order, Settings, Surplus
-from springtide.scheduler.process_tuning import loading
+from springtide.scheduler.process_tuning import uncollected
 from springtide.scheduler.scenario import Scenario, ScenarioError, read
 from springtide.scheduler.scenario.shape import SettingsPart
 from springtide.scheduler.simulate import run
@@ -73,7 +73,7 @@ def plan(files: tuple[Path, ...], *, forecasting: bool, placements_only: bool, a
     del as_json_
     failed = False
     for file in files:
-        with loading():
+        with uncollected():
             try:
                 scenario = read(file)
             except ScenarioError as error:

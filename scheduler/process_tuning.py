@@ -27,12 +27,21 @@ def loading() -> Iterator[None]:
     A full collection looks at every object that lives: with 20,000 jobs that stops the process for a few tenths of
     a second each time, and finds nothing in them. What is no longer referred to is freed all the same.
     """
+    with uncollected():
+        try:
+            yield
+        finally:
+            gc.freeze()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Collect no garbage during short work in this context, and what it has left soon after."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
         if was_enabled:
             gc.enable()
 

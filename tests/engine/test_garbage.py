@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.process_tuning import COMPLETE_INTERVAL, loading, short_collections
+from springtide.scheduler.process_tuning import COMPLETE_INTERVAL, loading, short_collections, uncollected
 
 
 class Loaded:
@@ -47,6 +47,15 @@ def test_collections_go_on_after_a_failed_load_and_stay_off_where_they_were_off(
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_short_work_leaves_is_collected_after_it() -> None:
+    with uncollected():
+        assert not gc.isenabled()
+        left = weakref.ref(cycle())
+    assert gc.isenabled()
+    gc.collect()
+    assert left() is None
 
 
 def test_a_full_collection_looks_only_at_what_is_newer_than_the_one_before() -> None:

@@ -3,7 +3,8 @@
     python tests/oracles/soak.py --pools 2000 --histories 500 --seed 1 --seconds 600
 
 Prints each failure with its kind and seed, the promise that is broken, and the smallest scenario found that breaks
-it, for `springtide plan`. Pools of all kinds take turns; with ``--types`` all of them have two GPU types.
+it, for `springtide plan`. Pools of all kinds take turns; with ``--types`` all of them have two GPU types. Pools
+and histories take turns as well, in proportion to their numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from judges import counterfactuals, histories, rest, streams, symmetries
@@ -23,6 +24,7 @@ from judges.random_pools import KINDS, pool_of_seed
 
 MINIMISED_FOR = 20.0
 Judge = Callable[[Document], list[str]]
+Work = tuple[str, Callable[[], list[str]]]
 
 JUDGES: dict[str, Judge] = {
     "at rest": lambda scenario: rest.breaches(scenario, placements([scenario])[0]),
@@ -44,19 +46,20 @@ def main() -> int:
     until = time.monotonic() + given.seconds
     judged, broken = Counter[str](), Counter[str]()
     kinds = ["typed"] if given.types else list(KINDS)
-    seeds = range(given.seed, given.seed + given.pools)
-    works = [
+    pools = [
         (
             f"{judge}, {kinds[seed % len(kinds)]} {seed}",
             partial(_judged, kinds[seed % len(kinds)], seed, JUDGES[judge]),
         )
-        for seed in seeds
+        for seed in range(given.seed, given.seed + given.pools)
         for judge in given.judge or JUDGES
-    ] + [
+    ]
+    lives = [
         (f"{what}, {seed}", partial(lived, seed))
         for seed in range(given.seed, given.seed + given.histories)
         for what, lived in (("history", _lived), ("symmetry", _mirrored), ("stream", _streamed))
     ]
+    works = _in_proportion(pools, lives)
     for what, work in works:
         if time.monotonic() > until:
             print(f"stopped after {given.seconds:g} s", flush=True)
@@ -68,6 +71,12 @@ def main() -> int:
     print("judged:", dict(judged))
     print("broken:", dict(broken))
     return bool(broken)
+
+
+def _in_proportion(*parts: Sequence[Work]) -> list[Work]:
+    """Return the works of all parts, so that each is done to the same part whenever time is over."""
+    placed = [(at / len(part), number, work) for number, part in enumerate(parts) for at, work in enumerate(part)]
+    return [work for *_, work in sorted(placed, key=lambda each: each[:2])]
 
 
 def _judged(kind: str, seed: int, judge: Judge) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from judges import symmetries
 from judges.minimise import minimised
 from judges.report import job, on, pool
 from judges.rest import breaches
@@ -99,3 +100,26 @@ def test_the_smallest_scenario_that_fails_is_found():
     assert [each["name"] for each in found["projects"]] == ["a"]
     assert len(found["nodes"]) == 1
     assert "priority" not in found["jobs"][0]
+
+
+@pytest.mark.parametrize("name", [name for names in symmetries.TOGETHER[:2] for name in names])
+def test_of_changes_made_together_the_one_that_matters_is_named(monkeypatch, name):
+    monkeypatch.setitem(symmetries.CHANGES, name, without_jobs_running)
+
+    found = symmetries.differences(PAIR)
+
+    assert [each.split(": ")[:2] for each in found] == [["symmetry", name]]
+
+
+@pytest.mark.parametrize("name", symmetries.OVER_TIME)
+def test_of_changes_made_together_the_one_that_matters_over_time_is_named(monkeypatch, name):
+    monkeypatch.setitem(symmetries.CHANGES, name, without_jobs_running)
+    lasting = {**PAIR, "jobs": [{**each, "duration": 60} for each in PAIR["jobs"]]}
+
+    found = symmetries.differences_over_time(lasting, ())
+
+    assert found == [f"symmetry over time: {name}: ['a1', 'b1'] run at other times"]
+
+
+def without_jobs_running(scenario):
+    return {**scenario, "projects": [{**each, "quota": 0, "limit": 0} for each in scenario["projects"]]}, {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from judges.command import Document, plan, plans
+from judges.command import Document, placements, plan
 
 MOST = 3
 
@@ -25,10 +25,18 @@ def untrue(scenario: Document) -> list[str]:
     shown = plan(scenario)
     found = [text for job in scenario["jobs"] for text in _malformed(job["name"], shown["jobs"][job["name"]])]
     claims = [claim for job in scenario["jobs"] for claim in _claims(scenario, shown, job)]
-    for claim, after in zip(claims, plans([each.scenario for each in claims]), strict=True):
+    same, *afterwards = placements([scenario, *(each.scenario for each in claims)])
+    if _running(shown) != _running(same):
+        found.append(f"sentence: with reasons {_running(shown)} run, and without them {_running(same)}")
+    for claim, after in zip(claims, afterwards, strict=True):
         if bool(after["jobs"][claim.job]["running"]) is not claim.runs or not after["stable"]:
             found.append(f"sentence: {claim.job} {'waits' if claim.runs else 'runs'} though {claim.said}")
     return found
+
+
+def _running(shown: Document) -> dict[str, list[str]]:
+    """Return the nodes of the workers of each job that runs."""
+    return {name: job["nodes"] for name, job in shown["jobs"].items() if job["running"]}
 
 
 def at_rest(scenario: Document, shown: Document) -> Document:

@@ -2,6 +2,9 @@
 
 All jobs of the scenario are submitted at different times: names and places in a list decide nothing. Both are
 reversed, so that each tie between two is decided the other way round if they do.
+
+Changes that cannot undo one another are made together. Only where that matters is each made alone, to name the
+one that does.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from judges.rest import of_each_type
 from judges.shares import fair_shares
 
 Outcome = dict[str, Counter[str]]
+Times = dict[str, tuple[float | None, ...]]
 Change = Callable[[Document], tuple[Document, Mapping[str, str]]]
 """Returns the changed scenario, and the former names of jobs that have others now."""
 
@@ -90,23 +94,53 @@ CHANGES: Mapping[str, Change] = {
 }
 
 
+TOGETHER = (
+    ("projects renamed", "jobs renamed", "nodes renamed", "weights doubled"),
+    ("jobs in reverse", "nodes in reverse", "time shifted", "an impossible job added"),
+    ("projects in reverse",),
+)
+"""The changes, in groups that have no two of the same names and places."""
+
+
+def together(names: Sequence[str]) -> Change:
+    """Return several changes as one; at most one of them gives jobs other names."""
+
+    def change(scenario: Document) -> tuple[Document, Mapping[str, str]]:
+        former: dict[str, str] = {}
+        for name in names:
+            scenario, renamed = CHANGES[name](scenario)
+            former.update(renamed)
+        return scenario, former
+
+    return change
+
+
 def differences(scenario: Document) -> list[str]:
     """Return what differs after a change that must not matter, with the names of the changes."""
-    changed = {name: change(scenario) for name, change in CHANGES.items()}
-    first, *others = placements([scenario, *(each for each, _ in changed.values())])
-    before, found = _outcome(scenario, first, {}), []
-    for (name, (after, former)), shown in zip(changed.items(), others, strict=True):
-        if name == "projects in reverse" and (
-            _shares(shown) != _shares(first) or _shares_before(after) != _shares_before(scenario)
-        ):
-            continue  # the older project gets the GPU that rounding leaves, and older ones are listed first
-        outcome = _outcome(after, shown, former)
-        outcome.pop("impossible", None)
-        if outcome != before:
-            was = {job: dict(before[job]) for job in before if before[job] != outcome[job]}
-            now = {job: dict(outcome[job]) for job in was}
-            found.append(f"symmetry: {name}: {was} became {now}")
+    first, *others = placements([scenario, *(together(names)(scenario)[0] for names in TOGETHER)])
+    found: list[str] = []
+    for names, shown in zip(TOGETHER, others, strict=True):
+        if together_found := _differs(scenario, first, names, shown):
+            alone = placements([CHANGES[name](scenario)[0] for name in names])
+            each = [_differs(scenario, first, (name,), one) for name, one in zip(names, alone, strict=True)]
+            found += list(filter(None, each)) or [together_found]
     return found
+
+
+def _differs(scenario: Document, first: Document, names: Sequence[str], shown: Document) -> str | None:
+    """Return how the plan of a scenario differs from the plan after these changes."""
+    after, former = together(names)(scenario)
+    if "projects in reverse" in names and (
+        _shares(shown) != _shares(first) or _shares_before(after) != _shares_before(scenario)
+    ):
+        return None  # the older project gets the GPU that rounding leaves, and older ones are listed first
+    before, outcome = _outcome(scenario, first, {}), _outcome(after, shown, former)
+    outcome.pop("impossible", None)
+    if outcome == before:
+        return None
+    was = {job: dict(before[job]) for job in before if before[job] != outcome[job]}
+    now = {job: dict(outcome[job]) for job in was}
+    return f"symmetry: {', '.join(names)}: {was} became {now}"
 
 
 OVER_TIME = (
@@ -128,16 +162,24 @@ def differences_over_time(scenario: Document, options: Sequence[str]) -> list[st
     """Return whose times differ in a history after a change that must not matter; no two submissions coincide."""
     jobs = [{**job, "submitted": job["submitted"] + at / 64} for at, job in enumerate(scenario["jobs"])]
     apart = {**scenario, "jobs": jobs}
-    before, found = _times(apart, options), []
-    for name in OVER_TIME:
-        after, _ = CHANGES[name](apart)
-        times = _times(after, options)
-        if differing := sorted(job for job, each in before.items() if times[job] != each):
-            found.append(f"symmetry over time: {name}: {differing} run at other times")
-    return found
+    before = _times(apart, options)
+    all_found = _differs_over_time(apart, options, before, OVER_TIME)
+    if not all_found:
+        return []
+    alone = [_differs_over_time(apart, options, before, (name,)) for name in OVER_TIME]
+    return list(filter(None, alone)) or [all_found]
 
 
-def _times(scenario: Document, options: Sequence[str]) -> dict[str, tuple[float | None, ...]]:
+def _differs_over_time(
+    scenario: Document, options: Sequence[str], before: Times, names: Sequence[str]
+) -> str | None:
+    """Return whose times differ from those before these changes."""
+    times = _times(together(names)(scenario)[0], options)
+    differing = sorted(job for job, each in before.items() if times[job] != each)
+    return f"symmetry over time: {', '.join(names)}: {differing} run at other times" if differing else None
+
+
+def _times(scenario: Document, options: Sequence[str]) -> Times:
     """Return when each job starts and ends after its submission, and how often it is paused."""
     _, rows = simulate(scenario, *options)
     times = ("start_s", "finish_s")
