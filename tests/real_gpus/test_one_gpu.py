@@ -5,116 +5,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import shutil
 import subprocess
-import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_desk import GIB, PROGRAMS, Desk, asked
 from hub_people import until
 from pool_process import ServiceProcess
-from terminal import called
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("real-gpus")]
-
-PROGRAMS = Path(__file__).with_name("programs")
-GIB = 1 << 30
-HINT = "They need an NVIDIA GPU, and PyTorch for CUDA in the python3 of PATH or in that of CUDA_PYTHON."
-
-
-def asked(*fields: str) -> list[list[str]]:
-    """Return what nvidia-smi says of each GPU."""
-    program = shutil.which("nvidia-smi")
-    assert program, HINT
-    words = [program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
-    lines = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [[word.strip() for word in line.split(",")] for line in lines]
-
-
-@pytest.fixture(scope="module")
-def python() -> Path:
-    """An interpreter with PyTorch that finds a GPU."""
-    found = os.environ.get("CUDA_PYTHON") or shutil.which("python3")
-    look = "import torch, sys; sys.exit(not torch.cuda.is_available())"
-    assert found, HINT
-    assert subprocess.run([found, "-c", look], check=False).returncode == 0, HINT
-    return Path(found)
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory, python: Path) -> Iterator[ServiceProcess]:
-    """A pool of the machine's GPUs: susan's project has a quota of all, joe's of none."""
-    del python  # what is missing is said before a service starts
-    projects = {"vision": (len(asked("uuid")), ["susan"]), "speech": (0, ["joe"])}
-    service = ServiceProcess(tmp_path_factory.mktemp("pool"), projects=projects, real=True)
-    service.start()
-    yield service
-    service.stop()
-
-
-class Desk:
-    """A person's terminal."""
-
-    def __init__(self, service: ServiceProcess, user: str, place: Path, python: Path) -> None:
-        self.user = user
-        self.url = service.url
-        self.place = place / user
-        self.place.mkdir()
-        shutil.copytree(PROGRAMS, self.place, dirs_exist_ok=True)
-        self.python = python
-        self.env = {"SPRINGTIDE_URL": service.url, "JUPYTERHUB_API_TOKEN": user, "PATH": os.environ["PATH"]}
-
-    def __call__(self, *words: str) -> Any:
-        """Return the JSON that a command prints."""
-        verb, *rest = words
-        return called(verb, "--json", *rest, env=self.env, cwd=self.place).json
-
-    def submit(self, *command: str, gpus: int = 1) -> str:
-        """Return the id of a job that runs a program of the tests."""
-        return str(self("submit", "--gpus", str(gpus), "--", str(self.python), *command)["id"])
-
-    def get(self, path: str) -> Any:
-        """Return an answer of the API."""
-        request = urllib.request.Request(
-            f"{self.url}api/v1{path}", headers={"Authorization": f"token {self.user}"}
-        )
-        with urllib.request.urlopen(request) as answer:
-            return json.load(answer)
-
-    def state(self, job: str) -> str:
-        return str(self("show", job)["state"])
-
-    def log(self, job: str) -> str:
-        return called("logs", job, env=self.env, cwd=self.place).out
-
-    def reached(self, job: str, state: str) -> None:
-        until(f"{job} {state}", lambda: self.state(job) == state or self._ended(job, state), every=0.2)
-
-    def _ended(self, job: str, state: str) -> bool:
-        found = self.state(job)
-        assert found not in {"succeeded", "failed", "cancelled"} - {state}, f"{found}: {self.log(job)}"
-        return False
-
-    def result(self, job: str) -> str:
-        """Return the last line of a job that has succeeded."""
-        self.reached(job, "succeeded")
-        found: list[str] = re.findall(r"^RESULT (.*)", self.log(job), re.MULTILINE)
-        return found[-1]
-
-
-@pytest.fixture
-def susan(service: ServiceProcess, tmp_path: Path, python: Path) -> Desk:
-    return Desk(service, "susan", tmp_path, python)
-
-
-@pytest.fixture
-def joe(service: ServiceProcess, tmp_path: Path, python: Path) -> Desk:
-    return Desk(service, "joe", tmp_path, python)
 
 
 def cells(desk: Desk) -> list[dict[str, Any]]:
@@ -132,7 +31,7 @@ def test_the_pool_has_the_gpus_of_the_driver(susan: Desk) -> None:
 
 
 def test_a_job_sees_its_gpu_alone_and_nothing_in_its_memory(susan: Desk) -> None:
-    found = json.loads(susan.result(susan.submit("look.py")))
+    found = susan.sees(susan.submit("look.py"))
     known = dict(asked("uuid", "name"))
     assert found["count"] == 1
     assert known[found["visible"]] == found["name"]
@@ -159,7 +58,7 @@ def test_an_owner_gets_all_of_the_gpu_and_the_borrower_ends_as_if_alone(susan: D
     alone = joe.result(joe.submit("train.py", "6", "0"))
     borrowed = joe.submit("train.py", "6", "0.15")
     until("two epochs", lambda: "step 2/" in joe.log(borrowed), every=0.2)
-    owner = json.loads(susan.result(susan.submit("look.py", gpus=len(asked("uuid")))))
+    owner = susan.sees(susan.submit("look.py", gpus=len(asked("uuid"))))
     assert owner["free"] > owner["total"] - 2 * GIB
     assert joe.result(borrowed) == alone
     shown = joe("show", borrowed)
@@ -171,7 +70,7 @@ def test_a_killed_program_leaves_nothing_on_the_gpu(susan: Desk) -> None:
     until("its start", lambda: "step 1/" in susan.log(job), every=0.2)
     susan("cancel", job)
     susan.reached(job, "cancelled")
-    found = json.loads(susan.result(susan.submit("look.py")))
+    found = susan.sees(susan.submit("look.py"))
     assert found["free"] > found["total"] - 2 * GIB
 
 
@@ -199,4 +98,4 @@ def test_a_job_keeps_its_gpu_over_a_restart_of_the_service(susan: Desk, service:
     second = susan.submit("look.py")
     assert susan.state(second) == "queued"
     assert susan.result(job) == "done"
-    assert json.loads(susan.result(second))["free"] > GIB
+    assert susan.sees(second)["free"] > GIB

@@ -49,7 +49,7 @@ lightning.seed_everything(0)
 model = Model()
 loader = DataLoader(Noisy(), batch_size=8, shuffle=True, num_workers=2)
 trainer = lightning.Trainer(
-    accelerator="cpu",
+    accelerator="auto",
     max_epochs=4,
     precision="bf16-mixed",
     accumulate_grad_batches=2,
@@ -60,4 +60,4 @@ trainer = lightning.Trainer(
     enable_model_summary=False,
 )
 trainer.fit(model, loader, DataLoader(Noisy(), batch_size=32), ckpt_path=latest())
-pausing.show(value.detach().numpy() for value in model.parameters())
+pausing.show(value.detach().cpu().numpy() for value in model.parameters())

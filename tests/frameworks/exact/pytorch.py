@@ -22,14 +22,18 @@ class Noisy(Dataset):
 torch.manual_seed(0)
 np.random.seed(0)
 random.seed(0)
-model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(16, 1))
+gpu = torch.cuda.is_available()
+device = "cuda" if gpu else "cpu"
+layers = [torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(16, 1)]
+model = torch.nn.Sequential(*layers).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
-loader = DataLoader(Noisy(), batch_size=8, shuffle=True, num_workers=2)
+loader = DataLoader(Noisy(), batch_size=8, shuffle=True, num_workers=2, pin_memory=gpu)
 parts = Resumable(model=model, optimizer=optimizer, schedule=schedule)
 for epoch in range(parts.restore(), 4):
-    for data, target in parts.batches(loader):
-        with torch.autocast("cpu", torch.bfloat16):
+    for batch in parts.batches(loader):
+        data, target = (part.to(device, non_blocking=True) for part in batch)
+        with torch.autocast(device, torch.bfloat16):
             mixed = data + 0.01 * random.random() + 0.01 * float(np.random.rand())
             loss = (model(mixed)[:, 0] - target).square().mean()
         optimizer.zero_grad()
@@ -38,4 +42,4 @@ for epoch in range(parts.restore(), 4):
         pausing.batch()
     schedule.step()
     parts.done(epoch + 1, of=4, loss=loss.item())
-pausing.show(value.detach().numpy() for value in model.parameters())
+pausing.show(value.detach().cpu().numpy() for value in model.parameters())

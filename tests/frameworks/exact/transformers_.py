@@ -38,7 +38,7 @@ arguments = TrainingArguments(
     gradient_accumulation_steps=2,
     dataloader_num_workers=2,
     bf16=True,
-    use_cpu=True,
+    use_cpu=not torch.cuda.is_available(),
     save_strategy="epoch",
     report_to=[],
     remove_unused_columns=False,
@@ -46,4 +46,4 @@ arguments = TrainingArguments(
 )
 trainer = Trainer(model, arguments, train_dataset=rows, callbacks=[Count(), huggingface.callback()])
 trainer.train(resume_from_checkpoint=huggingface.latest())
-pausing.show(value.detach().numpy() for value in model.parameters())
+pausing.show(value.detach().cpu().numpy() for value in model.parameters())
