@@ -10,6 +10,8 @@ import ast
 import math
 import re
 import shlex
+import textwrap
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from pathlib import PurePath, PurePosixPath
@@ -80,7 +82,11 @@ _EDITED_TYPES: Final = frozenset({"", "list", "tuple"})
 _RESTORED_TYPES: Final = frozenset({"int", "float", "complex", "bytes", "list", "tuple", "dict", "set"})
 _CUT: Final = "..."
 """What stands in the text of a list for values that were left out."""
-_FUNCTION = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+_FUNCTION = re.compile(r"\s*(?:@.*\n\s*)*(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
+"""The beginning of a function's source, with decorators of one line."""
+_LAMBDA = re.compile(r"\blambda\b")
+MAX_PARSED: Final = 20_000
+"""Number of characters of a source that are read as Python for its name."""
 RUNNER_WORDS: Final = 5
 """Number of words that run a function or a notebook, the last of them its file; arguments that change follow."""
 
@@ -105,7 +111,9 @@ class Argument(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def shown(self) -> str:
-        """The value as tables show it."""
+        """The value as tables show it, 1.0 as 1: equal numbers are equal texts."""
+        if isinstance(self.value, float) and self.value.is_integer() and abs(self.value) <= WHOLE:
+            return str(int(self.value))
         return "hidden" if self.hidden else self.text
 
     @property
@@ -252,9 +260,32 @@ def program_words(kind: str, argv: Sequence[str]) -> Sequence[str]:
 
 
 def shown_words(kind: str, argv: Sequence[str], source: str) -> Sequence[str]:
-    """Return the words of a job as people see them: ``function`` and its name instead of the runner of one."""
-    named = _FUNCTION.search(source) if kind == "function" and runs_function(argv) else None
-    return argv if named is None else ["function", named[1]]
+    """Return the words of a job as people see them.
+
+    Those of a function are ``function`` and its name instead of its runner, those of a cell ``cell``.
+    """
+    return _words_of_code(source) if kind == "function" and runs_function(argv) else argv
+
+
+def _words_of_code(source: str) -> list[str]:
+    """Return the words for a function with this source; a lambda comes with the statement that has it."""
+    text = textwrap.dedent(source)
+    begins = _FUNCTION.match(text)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            statements = ast.parse(text[:MAX_PARSED]).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        statements = []
+    match statements:
+        case [ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name)]:
+            return ["function", name]
+        case [_, _, *_]:
+            return ["cell"]
+        case [] if begins is not None:
+            return ["function", begins[1]]
+        case [one] if not any(isinstance(node, ast.Lambda) for node in ast.walk(one)):
+            return ["cell"]
+    return ["lambda" if _LAMBDA.search(text) else "function"]
 
 
 def runs_function(argv: Sequence[str]) -> bool:

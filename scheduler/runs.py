@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from springtide.scheduler.arguments import Argument, Value
+from springtide.scheduler.arguments import Argument, Value, read
 from springtide.scheduler.metrics import Extremes, Values, best_of, goal_of
 from springtide.scheduler.model import JobState
 from springtide.scheduler.time_zones import zone_of
@@ -52,6 +52,7 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": 
 _LISTS: Final = {"(": ")", "[": "]"}
 """The brackets around the values of a list."""
 _VALUES: Final = frozenset({"number", "date", "quoted", "name", "word"})
+_EQUALITY: Final = frozenset({"=", "!="})
 _ORDERING: Final = frozenset({"<", "<=", ">", ">="})
 _CONSTANTS: Final[Mapping[str, Value]] = {
     "true": True,
@@ -288,9 +289,11 @@ def _compared(cell: Cell, operator: str, value: Value) -> bool:
         return same if operator == "=" else not same if operator == "!=" and value is None else False
     if operator == "~":
         return str(value).lower() in str(cell).lower()
+    if operator in _EQUALITY and (_is_number(cell) or _is_number(value)):
+        cell, value = _number_of(cell), _number_of(value)
     if _is_number(cell) and _is_number(value):
         return _ordered(operator, cell, value)
-    if operator not in {"=", "!="} and (_is_number(cell) or _is_number(value)):
+    if operator not in _EQUALITY and (_is_number(cell) or _is_number(value)):
         return False
     return _ordered(operator, _text(cell), _text(value))
 
@@ -313,6 +316,11 @@ def _ordered(operator: str, one: float | str, other: float | str) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number_of(value: Value) -> Value:
+    """Return the number that a text is, however it is written: 1, 1.0 and 1e0 are one; else the value itself."""
+    return read(value) if isinstance(value, str) and _is_number(read(value)) else value
 
 
 def _text(value: Value) -> str:
@@ -398,7 +406,7 @@ _NUMBERS: Final = frozenset({"active", "gpus", "step", "fork_step", "generation"
 
 def _compare(name: str, operator: str, token: _Token, zone: str) -> Comparison:
     """Return a comparison with a value of the kind that a column or a metric has. Raises `ConditionError`."""
-    if name == "state" and operator in {"=", "!="}:
+    if name == "state" and operator in _EQUALITY:
         _check_state(token)
     if token.kind != "quoted" and token.value is None and operator not in _ORDERING:
         return Comparison(name, operator, None)

@@ -195,7 +195,7 @@ class Pool:
         /,
         *,
         metric: str = "",
-        goal: str = "minimize",
+        goal: str | None = None,
         at_least: int = 1,
         at_most: int | None = None,
         kwargs: Mapping[str, Any] | None = None,
@@ -206,8 +206,8 @@ class Pool:
         ``pool.map(train, ["cat", "dog"], gpus=2).results()``. All calls are one sweep, as those of `sweep`: one
         row in lists and one place in line. Keywords that are no options go to the function in every call.
 
-        ``metric`` names a reported value to compare trials by, and ``goal`` is ``minimize`` or ``maximize``;
-        without a metric a number that the function returns is compared. ``at_most`` bounds the trials that are
+        Calls are compared, and `Sweep.best` is one of them, only with a ``metric``, the name of a reported value,
+        or a ``goal``, ``minimize`` or ``maximize``, for the numbers that the function returns. ``at_most`` bounds the trials that are
         unfinished at a time, ``at_least`` those that wait in line. Raises `CaptureError` or `OptionError` for
         invalid work or options; then nothing was submitted.
 

@@ -33,6 +33,7 @@ from springtide.widgets.handle import Handle
 from springtide.widgets.job import RESULT, Job, loaded
 from springtide.widgets.results import Schedule, Trials, restored
 from springtide.widgets.submission.spaces import bound_of_trials
+from springtide.widgets.submission.sweeps import MINIMIZE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -99,7 +100,7 @@ class Sweep(Handle):
 
     @property
     def best(self) -> wire.Best | None:
-        """The best trial that succeeded (``trial``, ``value``, ``parameters``); None if there is none yet."""
+        """The best trial that succeeded (``trial``, ``value``, ``parameters``); None without one."""
         best = self._counts.best
         if best is None or best.parameters is None:
             return best
@@ -213,7 +214,7 @@ class Sweep(Handle):
         with ThreadPoolExecutor(AT_ONCE) as threads:
             files = list(threads.map(lambda row: self._file(row, FILE), rows))
         choices = _choices(rows)
-        study = optuna.create_study(study_name=info.name or None, direction=self._counts.goal)
+        study = optuna.create_study(study_name=info.name or None, direction=self._counts.goal or MINIMIZE)
         for row, data in zip(rows, files, strict=True):
             if row.job is None:
                 study.add_trial(optuna.trial.create_trial(state=optuna.trial.TrialState.WAITING))

@@ -81,8 +81,9 @@ class Client:
     token (default: `own_token`), ``timeout`` the seconds to wait for an answer.
 
     Every method raises `PoolError` when the pool refuses, and `Unreachable` when it does not answer. Reading
-    and submitting are tried again for a second or two before that, and for ``patience`` seconds while nothing
-    answers. Threads may share one client.
+    and submitting, forks included, are tried again for a second or two before that, for ``patience`` seconds while
+    nothing answers, and for a minute while the pool is busy and says when to come back. Threads may share one
+    client.
     """
 
     def __init__(

@@ -25,6 +25,8 @@ ATTEMPTS: Final = 4
 FIRST_WAIT_S: Final = 0.2
 LONGEST_WAIT_S: Final = 5.0
 """The longest wait that the pool may request."""
+BUSY_S: Final = 60.0
+"""How long a request is repeated while the pool says that it is busy and when to come back, in seconds."""
 MOST_BETWEEN_S: Final = 1.0
 """The longest wait between two tries otherwise."""
 TOO_MANY: Final = 429
@@ -94,7 +96,7 @@ class Transport:
                 headers={} if content is None else {"Content-Type": media},
                 timeout=httpx.USE_CLIENT_DEFAULT if timeout is None else timeout,
             )
-        tries = _Tries(ATTEMPTS, self._patience) if repeatable else _Tries(1, 0.0)
+        tries = _Tries(ATTEMPTS, self._patience, BUSY_S) if repeatable else _Tries(1, 0.0, 0.0)
         while True:
             try:
                 response = self._http.send(request)
@@ -215,19 +217,24 @@ class _Guarded(httpx.SyncByteStream):
 
 
 class _Tries:
-    """The retries of one request: ``most`` in all, or for ``patience`` seconds while nothing answers."""
+    """The retries of one request: ``most`` in all, or as long as there is patience.
 
-    def __init__(self, most: int, patience: float) -> None:
+    That is ``patience`` seconds while nothing answers, and ``busy`` seconds while the pool says when to come back.
+    """
+
+    def __init__(self, most: int, patience: float, busy: float) -> None:
         self._left = most - 1
         self._patient_until = time.monotonic() + patience
+        self._busy_until = time.monotonic() + busy
         self._backoff = Backoff(FIRST_WAIT_S, MOST_BETWEEN_S)
 
-    def wait(self, *, away: bool, at_least: float = 0.0) -> float | None:
+    def wait(self, *, away: bool = False, busy: bool = False, at_least: float = 0.0) -> float | None:
         """Return the seconds until the next attempt, or None if there is to be none.
 
         It is a random time after ``at_least``, so that those who were refused together do not come back together.
         """
-        patient = away and time.monotonic() < self._patient_until
+        now = time.monotonic()
+        patient = (away and now < self._patient_until) or (busy and now < self._busy_until)
         if (self._left <= 0 and not patient) or at_least > LONGEST_WAIT_S:
             return None
         self._left -= 1
@@ -238,7 +245,8 @@ class _Tries:
         away = response.status_code in AWAY or is_from_hub(response) or is_without_route(response)
         if not away and response.status_code != TOO_MANY:
             return None
-        return self.wait(away=away, at_least=_retry_after(response))
+        busy = not away and "Retry-After" in response.headers
+        return self.wait(away=away, busy=busy, at_least=_retry_after(response))
 
 
 def is_from_hub(response: httpx.Response) -> bool:

@@ -7,6 +7,7 @@ import difflib
 import itertools
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -42,6 +43,7 @@ MAX_LINES = 1000
 MAX_VALUE = 2000
 """Maximum length of a reported value, in characters."""
 NONE = "none"
+SAME_FILES, OWN_FILES = "same files", "own files"
 NOT_GIVEN = "not given"
 """Stands in comparisons for an argument that a job was not given: its program may have a default."""
 
@@ -277,30 +279,36 @@ def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:
         ),
         *_variables([each[VARIABLES] for each in options]),
         *_commands(specs),
-        *_files(jobs),
-        wire.Difference(kind="files", name="project tree", values=_letters([_tree(spec) for spec in specs])),
     ]
-    return [
+    differing = [
         wire.Difference(kind=each.kind, name=each.name, values=[value[:MAX_VALUE] for value in each.values])
         for each in found
         if len(set(each.values)) > 1
     ]
+    return [*differing, *_files(jobs)]
 
 
 def _files(jobs: Sequence[JobRecord]) -> Iterator[wire.Difference]:
-    """Yield which jobs have the same files beside their project.
+    """Yield which jobs have the same files beside their project, and which the same project tree."""
+    specs = [job.spec for job in jobs]
+    bundles, trees = [spec.bundle for spec in specs], [_tree(spec) for spec in specs]
+    for name, digests in (("files", bundles), ("project tree", trees)):
+        if len(set(digests)) > 1 and not (name == "files" and _is_one_code(jobs)):
+            yield wire.Difference(kind="files", name=name, values=_shared(digests))
 
-    Those of a function have its arguments in them: runs of one function whose files differ only where its
-    arguments do have the same code, as far as can be seen.
+
+def _is_one_code(jobs: Sequence[JobRecord]) -> bool:
+    """Return whether these are runs of one function whose files differ only where its arguments do.
+
+    Its files have the arguments in them, so its code is the same, as far as can be seen.
     """
     specs = [job.spec for job in jobs]
-    bundles = [spec.bundle for spec in specs]
-    one_function = len({(spec.kind, spec.source) for spec in specs}) == 1 and specs[0].kind == "function"
-    if one_function and None not in map(_tree, specs):
-        arguments = [tuple((name, each.shown) for name, each in sorted(job.arguments.items())) for job in jobs]
-        if len(set(zip(arguments, bundles, strict=True))) == len(set(arguments)):
-            return
-    yield wire.Difference(kind="files", name="files", values=_letters(bundles))
+    if len({(spec.kind, spec.source) for spec in specs}) > 1 or specs[0].kind != "function":
+        return False
+    if None in map(_tree, specs):
+        return False
+    arguments = [tuple((name, each.text) for name, each in sorted(job.arguments.items())) for job in jobs]
+    return len({*zip(arguments, (spec.bundle for spec in specs), strict=True)}) == len(set(arguments))
 
 
 def _tree(spec: JobSpec) -> str | None:
@@ -326,6 +334,14 @@ def _commands(specs: Sequence[JobSpec]) -> Iterator[wire.Difference]:
 def _variables(tables: Sequence[Mapping[str, str]]) -> Iterator[wire.Difference]:
     for name in dict.fromkeys(name for table in tables for name in table):
         yield wire.Difference(kind="variable", name=name, values=_letters([table.get(name) for table in tables]))
+
+
+def _shared(digests: Sequence[str | None]) -> list[str]:
+    """Return in words which jobs have the same files; groups of jobs with the same files have letters."""
+    groups = [digest for digest, number in Counter(filter(None, digests)).items() if number > 1]
+    same = [SAME_FILES] if len(groups) == 1 else [f"{SAME_FILES} ({letter})" for letter in ascii_uppercase]
+    words = dict(zip(groups, same, strict=False))
+    return [NONE if digest is None else words.get(digest, OWN_FILES) for digest in digests]
 
 
 def _letters(values: Sequence[str | None]) -> list[str]:

@@ -15,7 +15,7 @@ class Difference(Answer, frozen=True, kw_only=True):
     """A difference among the compared jobs, as a person reads it: a text for each job, in their order.
 
     ``kind`` is ``argument``, ``option``, ``variable`` of the environment, ``command`` or ``files``. Of
-    variables and files only their equality is shown: equal ones have the same letter.
+    variables only their equality is shown: equal ones have the same letter.
     """
 
     kind: str

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from springtide.scheduler.arguments import of_values
+from springtide.scheduler.arguments import of_command, of_values
 from springtide.scheduler.engine.reruns import differences
 from springtide.scheduler.store.records import JobRecord, JobSpec
 from springtide.scheduler.wire import ProjectTree
@@ -121,7 +121,7 @@ async def test_two_to_twenty_jobs_are_compared(running: Any, number: int) -> Non
     assert answer.json()["hint"] == "Name 2 to 20 different jobs."
 
 
-def call(a: int, bundle: str, **more: Any) -> JobRecord:
+def call(a: float, bundle: str | None, **more: Any) -> JobRecord:
     """Return a call of a function in a project; its files, with the arguments among them, have this digest."""
     kept = {"kind": "function", "argv": ("python3",), "tree": ProjectTree(root="/study", digest="0" * 64), **more}
     spec = JobSpec(id="1", seq=1, user="s", project="s", submitted=0.0, name="f", bundle=bundle, **kept)
@@ -134,7 +134,32 @@ def rows(*jobs: JobRecord) -> dict[str, list[str]]:
 
 def test_calls_with_other_arguments_are_no_other_files() -> None:
     assert rows(call(1, "x"), call(2, "y"), call(1, "x")) == {"a": ["1", "2", "1"]}
-    assert rows(call(1, "x"), call(1, "z"), call(2, "y"))["files"] == ["A", "B", "C"], "equal arguments"
-    assert rows(call(1, "x", source="f"), call(2, "y", source="g"))["files"] == ["A", "B"], "another function"
-    assert rows(call(1, "x", tree=None), call(2, "y", tree=None))["files"] == ["A", "B"], "modules are among them"
-    assert rows(call(1, "x", kind="command"), call(2, "y", kind="command"))["files"] == ["A", "B"]
+    assert rows(call(1, "x"), call(1, "z"), call(2, "y"))["files"] == ["own files"] * 3, "equal arguments"
+    assert rows(call(1, "x", source="f"), call(2, "y", source="g"))["files"] == ["own files"] * 2, "another function"
+    assert rows(call(1, "x", tree=None), call(2, "y", tree=None))["files"] == ["own files"] * 2, "modules are among them"
+    assert rows(call(1, "x", kind="command"), call(2, "y", kind="command"))["files"] == ["own files"] * 2
+
+
+def test_equal_files_are_told_in_words() -> None:
+    def told(*bundles: str | None) -> list[str]:
+        return rows(*(call(1, bundle, kind="command", tree=None) for bundle in bundles))["files"]
+
+    assert told("x", "y", None) == ["own files", "own files", "none"]
+    assert told("x", "y", "x") == ["same files", "own files", "same files"]
+    assert told("x", "y", "x", "y", "z") == [*["same files (A)", "same files (B)"] * 2, "own files"]
+
+
+def test_a_number_is_one_value_however_it_is_written() -> None:
+    def run(word: str) -> JobRecord:
+        argv = ("python3", "train.py", "--lr", word)
+        spec = JobSpec(id="1", seq=1, user="s", project="s", submitted=0.0, name="f", kind="command", argv=argv)
+        return JobRecord(msgspec.structs.replace(spec, arguments=of_command(argv)))
+
+    def compared(*words: str) -> dict[str, list[str]]:
+        return rows(*map(run, words))
+
+    assert compared("1", "1.0", "1e0") == {}
+    assert compared("0.1", "0.10", "1e-1") == {}
+    assert compared("1", "1.0", "2.50") == {"lr": ["1", "1", "2.5"]}
+    assert rows(call(1, "x"), call(1.0, "y")) == {}
+    assert rows(call(True, "x"), call(1, "y")) == {"a": ["true", "1"]}

@@ -11,7 +11,7 @@ import pytest
 from terminal import springtide
 
 from springtide.scheduler import wire
-from springtide.scheduler.client import Client
+from springtide.scheduler.client import Client, PoolError
 from springtide.widgets import pool as shared_pool
 
 JOB = wire.Job(
@@ -72,6 +72,22 @@ def test_a_notebook_that_is_too_fast_waits_as_long_as_the_pool_says(busy_once, m
     assert time.monotonic() - began > 1
     first, second = keys(server)
     assert first == second != ""
+
+
+def test_forks_from_many_threads_come_back_until_it_is_their_turn(peers):
+    busy = peers.answer(429, BUSY, "Retry-After: 0")
+    server = peers.start(*[busy] * 6, peers.answer(201, msgspec.json.encode(JOB)))
+    with Client(server.url, "t") as client:
+        assert client.fork("j0", step=3).id == JOB.id
+    assert len(server.requests) == 7
+    assert len(set(keys(server))) == 1
+
+
+def test_a_refusal_that_does_not_say_when_to_come_back_is_final_after_a_few_tries(peers):
+    server = peers.start(*[peers.answer(429, BUSY)] * 6)
+    with Client(server.url, "t") as client, pytest.raises(PoolError, match="Too many"):
+        client.fork("j0", step=3)
+    assert len(server.requests) == 4
 
 
 def test_a_stream_that_is_one_too_many_is_asked_for_again_when_the_pool_says(peers):

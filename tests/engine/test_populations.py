@@ -384,6 +384,7 @@ async def test_a_population_runs_again_with_the_same_rule(pool):
         ({"kind": "command"}, "A population trains a function; this is a command."),
         ({"workers": 2}, "Each member of a population trains in one process; 2 workers were asked for."),
         ({"trials": {"metric": ""}}, "A population has no metric, by which its members are compared."),
+        ({"trials": {"goal": ""}}, "A population has no goal, by which its members are compared."),
         ({"trials": {"number": 5}}, "There are 5 trials, and 4 members train for 3 generations."),
         ({"trials": {"history": True}}, "A population comes with the parameters or the history of its trials."),
         (

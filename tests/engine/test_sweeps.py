@@ -54,6 +54,13 @@ async def test_the_largest_value_is_the_best_of_a_sweep_that_maximizes(pool):
     assert (await pool.job(one.id)).trials.best.trial == 2
 
 
+async def test_no_trial_of_a_sweep_without_a_goal_is_the_best(pool):
+    one = await sweep(pool, 2, gpus=1, goal="")
+    await end_all(pool, value=lambda trial: trial + 1.0)
+    assert (await pool.job(one.id)).trials.best is None
+    assert [row.value for row in (await rows(pool, one.id)).items] == [1.0, 2.0]
+
+
 async def test_a_trial_that_only_reports_has_the_last_value_of_the_metric(pool):
     one = await sweep(pool, 2, parameters=[{"x": 0}, {"x": 1}], metric="loss")
     await pool.idle()

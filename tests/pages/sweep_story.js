@@ -217,5 +217,9 @@ export const sweeps = {
     job: sweep(unbegun, { metric: "" }, { id: "j24", name: "no-metric", state: "queued", started: null }),
     rows: unbegun,
   },
+  mapped: {
+    job: sweep(unbegun, { metric: "", goal: "" }, { id: "j26", name: "calls", state: "queued", started: null }),
+    rows: unbegun,
+  },
   hostile: { job: sweep(hostile, { metric: HOSTILE }, { id: "j23", name: HOSTILE }), rows: hostile },
 };

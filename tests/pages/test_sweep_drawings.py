@@ -258,6 +258,12 @@ def test_a_sweep_without_a_metric_says_how_to_name_one(gallery: Page) -> None:
     )
 
 
+def test_calls_that_are_not_compared_have_no_best_one_to_wait_for(gallery: Page) -> None:
+    card = gallery.locator("#sweep-mapped")
+    expect(card.get_by_test_id("sweep-none")).to_have_text("No trial has ended yet.")
+    expect(card.get_by_test_id("sweep-no-metric")).to_have_count(0)
+
+
 def test_trials_that_are_not_there_yet_are_said_to_be_loaded(gallery: Page) -> None:
     expect(draw_sweep(gallery, "null").get_by_text("Loading the trials…")).to_be_visible()
 

@@ -19,6 +19,7 @@ from springtide.scheduler.arguments import (
     file_run,
     is_editable,
     of_values,
+    shown_words,
     typed_of,
     without_secrets,
     without_secrets_in_text,
@@ -338,6 +339,27 @@ def test_arguments_of_a_function_are_sent_along_as_literals() -> None:
 def test_a_list_that_is_not_known_to_its_end_is_not_changed() -> None:
     long = {"sizes": Argument(value="[1, 2, ...]", type="list"), "word": Argument(value="and so on...")}
     assert [is_editable("function", RUNNER, name, each) for name, each in long.items()] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def train(lr):\n    return lr\n", "function train"),
+        ("    @cache\n    async def tune(lr):\n        ...\n", "function tune"),
+        ("class Net:\n    ...\n", "function Net"),
+        ("@cache\ndef train(lr):\n    ...\n" + "# and so on\n" * 10_000, "function train"),
+        ("\nmodel = Net()\nmodel.fit()\n", "cell"),
+        ("def helper(): ...\nhelper()", "cell"),
+        ("train(0.1)", "cell"),
+        ("sweep = pool.map(lambda item: item, [1])", "lambda"),
+        ("    'train': lambda item: item,", "lambda"),
+        ("", "function"),
+    ],
+)
+def test_a_function_and_a_cell_are_shown_without_their_runner(source: str, words: str) -> None:
+    runner = ["python3", "-m", "springtide.training.run", "function", "{code}/payload.pkl"]
+    assert " ".join(shown_words("function", runner, source)) == words
+    assert shown_words("command", ["python3", "train.py"], source) == ["python3", "train.py"]
 
 
 def test_parameters_of_a_notebook_are_sent_along_as_those_of_a_function() -> None:

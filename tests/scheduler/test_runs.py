@@ -122,6 +122,22 @@ def test_conditions_that_hold(condition: str) -> None:
     assert holds(parse(condition), run(), NOW)
 
 
+WRITTEN = ["1", "1.0", "1e0"]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        *((value, word) for value in (1, 1.0, "1", "1.0", "1e0", "+1.00") for word in WRITTEN),
+        *((value, f"'{word}'") for value in (1, 1.0) for word in WRITTEN),
+    ],
+)
+def test_a_number_is_found_however_it_is_written(value: Value, written: str) -> None:
+    given = run(arguments={"lr": Argument(value=value)})
+    assert holds(parse(f"lr = {written} and lr in ({written}, 7)"), given, NOW)
+    assert not holds(parse(f"lr != {written} or lr = 10 or lr = true"), given, NOW)
+
+
 @pytest.mark.parametrize(
     "condition",
     [

@@ -99,6 +99,11 @@ def test_each_item_is_a_call_and_shown_as_a_parameter(plan) -> None:
     assert [argument_of(each).restored for each in shown[:7]] == [3, "text", (1, 2), {"a": 1}, 0.5, 7, "<ndarray>"]
     assert (len(shown[7].value), shown[7].type, shown[8]) == (200, "text", Argument(value="inf", type="float"))
     assert (made.metric, made.goal) == ("loss", "maximize")
+    assert [plan([1], len, items=True, **more).goal for more in ({}, {"metric": "a"}, {"goal": "maximize"})] == [
+        "",
+        "minimize",
+        "maximize",
+    ]
 
 
 def test_values_of_a_space_keep_their_types_and_are_shown_as_json_has_them(plan) -> None:

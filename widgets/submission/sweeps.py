@@ -35,7 +35,7 @@ from springtide.widgets.submission.spaces import (
     points_of,
 )
 
-Goal: TypeAlias = Literal["minimize", "maximize"]
+Goal: TypeAlias = Literal["minimize", "maximize", ""]
 MINIMIZE: Final = "minimize"
 MAXIMIZE: Final = "maximize"
 DEFAULT_METRIC = "value"
@@ -85,13 +85,14 @@ class Plan:
 def plan_items(wanted: Wanted, items: Iterable[Any]) -> Plan:
     """Return a sweep that calls the function with one item in each trial.
 
-    Raises `CaptureError` or `OptionError`.
+    Without a metric and a goal none of the calls is the best. Raises `CaptureError` or `OptionError`.
     """
     found = listed(items)
     calls = [((item,), dict(wanted.kwargs)) for item in found]
     check_arguments(wanted.function, *calls[0])
     named = [(f"item {place}", item) for place, item in enumerate(found)]
-    return _plan(wanted, calls, named, [{"item": as_shown(item)} for item in found], count(len(found), "item"))
+    plan = _plan(wanted, calls, named, [{"item": as_shown(item)} for item in found], count(len(found), "item"))
+    return plan if wanted.metric or wanted.goal else replace(plan, goal="")
 
 
 def plan_space(wanted: Wanted, space: Any) -> Plan:

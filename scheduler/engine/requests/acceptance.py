@@ -436,10 +436,11 @@ def _check_population(submission: wire.Submission, trials: wire.Trials, populati
     """Raise `Refusal` for a population that cannot be trained."""
     if why := why_invalid(population):
         raise _trials_refused(why, "Change the space of the population.")
-    if not trials.metric:
+    if not trials.metric or not trials.goal:
+        lacks, hint = ("goal", "goal='minimize'") if trials.metric else ("metric", "metric='loss'")
         raise _trials_refused(
-            "A population has no metric, by which its members are compared.",
-            "Name a number that the training reports: metric='loss'.",
+            f"A population has no {lacks}, by which its members are compared.",
+            f"Name {'a direction' if trials.metric else 'a number that the training reports'}: {hint}.",
         )
     if trials.number != population.trials:
         raise _trials_refused(

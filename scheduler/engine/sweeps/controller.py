@@ -263,7 +263,7 @@ def count_ended(standing: SweepStanding, trials: Iterable[JobRecord], goal: str)
 
 
 def _best(best: BestTrial | None, trial: JobRecord, outcome: Outcome, goal: str) -> BestTrial | None:
-    if outcome.value is None or trial.spec.trial is None:
+    if not goal or outcome.value is None or trial.spec.trial is None:
         return best
     found = BestTrial(
         number=trial.spec.trial.number, job=trial.id, value=outcome.value, parameters=outcome.parameters

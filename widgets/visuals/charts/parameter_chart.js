@@ -14,7 +14,7 @@ const FAINTEST = 0.3;
 
 /**
  * Draws the chart; nothing if fewer than two trials have a value, or if no parameter differs among them.
- * @param data `rows`: list of TrialRow; `metric`: its name; `goal`: "minimize" or "maximize"; `best`: number of the trial
+ * @param data `rows`: list of TrialRow; `metric`: its name; `goal`: "minimize", "maximize" or ""; `best`: number of the trial
  *   that is marked, which a running trial may surpass; `colour`: of the project
  */
 export function renderParameterChart(element, data) {
@@ -54,7 +54,7 @@ function levelAxis(value) {
   return { place: () => 0.5, marks: [{ at: 0.5, words: amount(value) }], logarithmic: false };
 }
 
-function drawChart(chart, { colour }) {
+function drawChart(chart, { colour, goal }) {
   const { ranked, best, own, shown, left, hidden } = chart;
   const single = shown.length === 1;
   const what = single
@@ -63,7 +63,7 @@ function drawChart(chart, { colour }) {
   const label = `${what} of ${count(ranked.length, "trial")}${ranked[0].trial === best ? `; the best is ${trialWords(ranked[0])}, with ${amount(ranked[0].value)}` : ""}`;
   const notes = [
     left > 0 && `${count(left, "more parameter")} left out`,
-    hidden > 0 && `the best ${amount(ranked.length)} of ${count(ranked.length + hidden, "trial")}`,
+    hidden > 0 && `${goal ? "the best " : ""}${amount(ranked.length)} of ${count(ranked.length + hidden, "trial")}`,
   ].filter(Boolean);
   return h(
     "figure",

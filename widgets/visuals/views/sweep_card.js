@@ -119,9 +119,10 @@ function drawStanding(trials, { rows, pageOf, target }) {
       h(
         "p",
         { key: "none", class: "st-muted st-standing-note", "data-testid": "sweep-none" },
-        "No trial has ended yet. The best one is shown as soon as one has succeeded.",
+        `No trial has ended yet.${trials.goal ? " The best one is shown as soon as one has succeeded." : ""}`,
       ),
     !best &&
+      trials.goal &&
       !trials.metric &&
       !valued &&
       h("p", { key: "metric", class: "st-muted st-standing-note", "data-testid": "sweep-no-metric" }, NO_METRIC),

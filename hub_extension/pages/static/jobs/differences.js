@@ -77,8 +77,8 @@ export function drawDifferences({ jobs, differences }, without) {
         { key: "alike", class: "st-muted", "data-testid": "alike" },
         "They were submitted with the same options, command and files.",
       ),
-    differences.some(({ kind }) => kind === "variable" || kind === "files") &&
-      h("p", { key: "letters", class: "st-muted" }, "Files and environment variables: same letter = same content."),
+    differences.some(({ kind }) => kind === "variable") &&
+      h("p", { key: "letters", class: "st-muted" }, "Environment variables: same letter = same value."),
   ];
 }
 

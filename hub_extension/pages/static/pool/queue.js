@@ -20,7 +20,7 @@ const RESERVED = -1;
  */
 export function drawQueue(pool, jobs, now) {
   const lines = treeOrder(pool.projects).filter(({ project }) => project.waiting_jobs > 0);
-  if (!lines.length) return emptyState("No job waits.", "New jobs start as soon as enough GPUs are idle.");
+  if (!lines.length) return emptyState("The queue is empty.", "New jobs start as soon as enough GPUs are idle.");
   return h(
     "div",
     { key: "queue", class: "st-wide-table" },
