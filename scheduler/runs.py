@@ -289,12 +289,12 @@ def _compared(cell: Cell, operator: str, value: Value) -> bool:
         return same if operator == "=" else not same if operator == "!=" and value is None else False
     if operator == "~":
         return str(value).lower() in str(cell).lower()
-    if operator in _EQUALITY and (_is_number(cell) or _is_number(value)):
-        cell, value = _number_of(cell), _number_of(value)
-    if _is_number(cell) and _is_number(value):
-        return _ordered(operator, cell, value)
-    if operator not in _EQUALITY and (_is_number(cell) or _is_number(value)):
-        return False
+    if _is_number(cell) or _is_number(value):
+        one, other = _numbers(operator, cell, value)
+        if one is not None and other is not None:
+            return _ordered(operator, one, other)
+        if operator not in _EQUALITY:
+            return False
     return _ordered(operator, _text(cell), _text(value))
 
 
@@ -318,9 +318,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number_of(value: Value) -> Value:
-    """Return the number that a text is, however it is written: 1, 1.0 and 1e0 are one; else the value itself."""
-    return read(value) if isinstance(value, str) and _is_number(read(value)) else value
+def _numbers(operator: str, *values: Value) -> list[float | None]:
+    """Return values as numbers, None for others. Texts count as equal to numbers: 1, 1.0 and 1e0 are one."""
+    found = (read(each) if operator in _EQUALITY and isinstance(each, str) else each for each in values)
+    return [each if isinstance(each, int | float) and not isinstance(each, bool) else None for each in found]
 
 
 def _text(value: Value) -> str:

@@ -207,9 +207,9 @@ class Pool:
         row in lists and one place in line. Keywords that are no options go to the function in every call.
 
         Calls are compared, and `Sweep.best` is one of them, only with a ``metric``, the name of a reported value,
-        or a ``goal``, ``minimize`` or ``maximize``, for the numbers that the function returns. ``at_most`` bounds the trials that are
-        unfinished at a time, ``at_least`` those that wait in line. Raises `CaptureError` or `OptionError` for
-        invalid work or options; then nothing was submitted.
+        or a ``goal``, ``minimize`` or ``maximize``, for the numbers that the function returns. ``at_most`` bounds
+        the trials that are unfinished at a time, ``at_least`` those that wait in line. Raises `CaptureError` or
+        `OptionError` for invalid work or options; then nothing was submitted.
 
         Options, for each trial:
 
