@@ -348,9 +348,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _number_of(value: Value) -> Value:
+def _number_of(value: str | float) -> str | float:
     """Return the number that a text is, however it is written: 1, 1.0 and 1e0 are one; else the value itself."""
-    return read(value) if isinstance(value, str) and _is_number(read(value)) else value
+    number = read(value) if isinstance(value, str) else value
+    return number if isinstance(number, int | float) and not isinstance(number, bool) else value
 
 
 def _text(value: Value) -> str:

@@ -208,9 +208,9 @@ class Pool:
         row in lists and one place in line. Keywords that are no options go to the function in every call.
 
         Calls are compared, and `Sweep.best` is one of them, only with a ``metric``, the name of a reported value,
-        or a ``goal``, ``minimize`` or ``maximize``, for the numbers that the function returns. ``at_most`` bounds the trials that are
-        unfinished at a time, ``at_least`` those that wait in line. Raises `CaptureError` or `OptionError` for
-        invalid work or options; then nothing was submitted.
+        or a ``goal``, ``minimize`` or ``maximize``, for the numbers that the function returns. ``at_most`` bounds
+        the trials that are unfinished at a time, ``at_least`` those that wait in line. Raises `CaptureError` or
+        `OptionError` for invalid work or options; then nothing was submitted.
 
         Options, for each trial:
 
@@ -419,8 +419,9 @@ class Pool:
         that the name, the user, the project, the id or a tag contains; ``since`` is the earliest time of
         submission, a `datetime` or seconds since 1970. ``where`` is a condition on arguments, metrics and columns,
         such as ``lr > 0.01 and best.val_loss < 0.3``, and ``order`` a value that sorts the jobs: ``-best.acc`` for
-        the largest first. A metric that none of the jobs has is a warning, with those that they have. Archived jobs come with ``archived="yes"`` (only these) or ``"all"``. ``limit``
-        is the maximum number of jobs; without it the list is complete.
+        the largest first. A metric that none of the jobs has is a warning, with those that they have. Archived
+        jobs come with ``archived="yes"`` (only these) or ``"all"``. ``limit`` is the maximum number of jobs;
+        without it the list is complete.
         """
         filters: dict[str, Any] = {
             "state": state,

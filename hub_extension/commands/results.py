@@ -109,8 +109,8 @@ def _result(job: Job) -> Any:
     """Return a succeeded job's result as plain data. Raises `click.ClickException` if it has none."""
     if job.trials is not None:
         if job.trials.best is None:
-            why = "has a value" if job.trials.goal else "is compared with others"
-            msg = f"No trial of {job.id} {why}, so none is the best: `springtide jobs --sweep {job.id}`."
+            lacks = "has a value" if job.trials.goal else "is compared with others"
+            msg = f"No trial of {job.id} {lacks}, so none is the best: `springtide jobs --sweep {job.id}`."
             raise click.ClickException(msg)
         return msgspec.to_builtins(job.trials.best)
     name = file_run(job.argv) if job.kind == "notebook" else RESULT

@@ -141,7 +141,9 @@ def _absent_sentences(missing: Absent, jobs: int) -> str:
     has = "The job looked at does not have" if jobs == 1 else f"None of the {count(jobs, 'job')} looked at has"
     near = "" if missing.near is None else f" Did you mean {given(missing.near, 40)}?"
     known = listed([given(name, 40) for name in missing.known], MOST_NAMES)
-    there_are = f"Known {plural(len(missing.known), 'is', 'are')} {known}." if known else f"No {missing.kind} is known of {plural(jobs, 'it', 'them')}."
+    there_are = f"Known {plural(len(missing.known), 'is', 'are')} {known}."
+    if not known:
+        there_are = f"No {missing.kind} is known of {plural(jobs, 'it', 'them')}."
     return f"{has} the {missing.kind} {given(missing.name, 40)}.{near} {there_are}"
 
 

@@ -26,9 +26,9 @@ class Trials(Request, frozen=True, kw_only=True):
     At most ``at_most`` of them are unfinished at a time (None: as many as there are GPUs for), and at most
     ``at_least`` of them wait in line. ``metric`` names the reported value by which trials are compared, ``goal``
     says whether the smallest or the largest is the best; if it is empty, trials are not compared and none is the
-    best. ``parameters`` are those of each trial, if they are known beforehand. With ``history`` each attempt of a trial gets the earlier trials as the file
-    ``{code}/trials.json``. A ``population`` has one trial for each member in each generation, and the pool chooses
-    the parameters of each generation.
+    best. ``parameters`` are those of each trial, if they are known beforehand. With ``history`` each attempt of a
+    trial gets the earlier trials as the file ``{code}/trials.json``. A ``population`` has one trial for each
+    member in each generation, and the pool chooses the parameters of each generation.
     """
 
     number: Bound

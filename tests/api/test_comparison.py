@@ -134,10 +134,11 @@ def rows(*jobs: JobRecord) -> dict[str, list[str]]:
 
 def test_calls_with_other_arguments_are_no_other_files() -> None:
     assert rows(call(1, "x"), call(2, "y"), call(1, "x")) == {"a": ["1", "2", "1"]}
-    assert rows(call(1, "x"), call(1, "z"), call(2, "y"))["files"] == ["own files"] * 3, "equal arguments"
-    assert rows(call(1, "x", source="f"), call(2, "y", source="g"))["files"] == ["own files"] * 2, "another function"
-    assert rows(call(1, "x", tree=None), call(2, "y", tree=None))["files"] == ["own files"] * 2, "modules are among them"
-    assert rows(call(1, "x", kind="command"), call(2, "y", kind="command"))["files"] == ["own files"] * 2
+    own = ["own files"] * 2
+    assert rows(call(1, "x"), call(1, "z"), call(2, "y"))["files"] == [*own, "own files"], "equal arguments"
+    assert rows(call(1, "x", source="f"), call(2, "y", source="g"))["files"] == own, "another function"
+    assert rows(call(1, "x", tree=None), call(2, "y", tree=None))["files"] == own, "modules are among them"
+    assert rows(call(1, "x", kind="command"), call(2, "y", kind="command"))["files"] == own
 
 
 def test_equal_files_are_told_in_words() -> None:
