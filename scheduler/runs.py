@@ -198,6 +198,36 @@ def check_names(names: Iterable[str], runs: Sequence[Run]) -> None:
             raise UnknownNameError(name, [*known, *FIELDS])
 
 
+class Absent(NamedTuple):
+    """A metric or an argument that none of some runs has; ``known`` are those that they have."""
+
+    kind: str
+    name: str
+    known: tuple[str, ...]
+
+    @property
+    def near(self) -> str | None:
+        """The most similar of those that are known, if any is."""
+        return next(iter(get_close_matches(self.name, self.known, 1)), None)
+
+
+def absent(names: Iterable[str], runs: Sequence[Run]) -> list[Absent]:
+    """Return the metrics and arguments, named as such, that none of the runs has; nothing without runs.
+
+    A metric that a condition or an order asks for may be one of later runs, so that this is no error of theirs.
+    """
+    arguments = tuple(dict.fromkeys(name for run in runs for name in run.arguments))
+    metrics = tuple(dict.fromkeys(name for run in runs for name in (*run.values, *run.extremes)))
+    kinds = {ARGUMENT: ("argument", arguments), LAST: ("metric", metrics), BEST: ("metric", metrics)}
+    asked = [
+        Absent(kind, name.removeprefix(prefix), known)
+        for name in names
+        for prefix, (kind, known) in kinds.items()
+        if name.startswith(prefix)
+    ]
+    return [each for each in dict.fromkeys(asked) if runs and each.name not in each.known]
+
+
 def check_values(condition: Condition, runs: Sequence[Run], now: float) -> None:
     """Raise `NoNumberError` for a text that is to be smaller or larger than what are numbers in all runs."""
     for each in comparisons_of(condition):

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -418,8 +419,9 @@ class Pool:
         that the name, the user, the project, the id or a tag contains; ``since`` is the earliest time of
         submission, a `datetime` or seconds since 1970. ``where`` is a condition on arguments, metrics and columns,
         such as ``lr > 0.01 and best.val_loss < 0.3``, and ``order`` a value that sorts the jobs: ``-best.acc`` for
-        the largest first. Archived jobs come with ``archived="yes"`` (only these) or ``"all"``. ``limit``
-        is the maximum number of jobs; without it the list is complete.
+        the largest first. A metric that none of the jobs has is a warning, with those that they have. Archived
+        jobs come with ``archived="yes"`` (only these) or ``"all"``. ``limit`` is the maximum number of jobs;
+        without it the list is complete.
         """
         filters: dict[str, Any] = {
             "state": state,
@@ -432,9 +434,10 @@ class Pool:
             "order": order,
             "archived": archived,
         }
-        if limit is not None:
-            return Jobs(self.connection.ask(Client.jobs, **filters, limit=limit).items, self._way)
-        return Jobs(self.connection.ask(_all_jobs, **filters), self._way)
+        page = self.connection.ask(Client.jobs, **filters, limit=sys.maxsize if limit is None else limit)
+        if page.note:
+            warnings.warn(page.note, stacklevel=2)
+        return Jobs(page.items, self._way)
 
     def job(self, job_id: str) -> Job | Sweep:
         """Return the handle of one job, or of a sweep."""
@@ -539,10 +542,6 @@ def _notes(accepted: wire.Job, left: Sequence[str]) -> list[str]:
     words = "" if accepted.environment is None else accepted.environment.missing_text
     notes = (words, uncarried_words(left, f'carry="{",".join(left)}"'))
     return [phrases.clean(note) for note in notes if note]
-
-
-def _all_jobs(client: Client, /, **filters: Any) -> list[wire.Job]:
-    return list(client.all_jobs(**filters))
 
 
 def here(options: Mapping[str, Any] = NO_OPTIONS) -> Here:

@@ -90,6 +90,8 @@ def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filter
     if as_json:
         print_json(page)
         return
+    if page.note:
+        say(page.note)
     if layout == "csv":
         click.echo(csv_of(page.items, time.time()), nl=False)
         return

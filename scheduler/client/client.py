@@ -204,7 +204,7 @@ class Client:
             found += page.items
             cursor = page.next
             if limit is None or cursor is None or len(found) >= limit:
-                return wire.JobPage(items=found, next=cursor, looked_at=page.looked_at)
+                return wire.JobPage(items=found, next=cursor, looked_at=page.looked_at, note=page.note)
 
     def all_jobs(self, **filters: Any) -> Iterator[wire.Job]:
         """Yield every job that `jobs` would return for the same filters, page after page."""

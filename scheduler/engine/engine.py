@@ -48,10 +48,12 @@ from springtide.scheduler.executors.base import AttemptKey, ExecutorError, Runni
 from springtide.scheduler.metrics import Goal, Value, values_at
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.runs import (
+    Absent,
     Condition,
     NoNumberError,
     Run,
     UnknownNameError,
+    absent,
     check_names,
     check_values,
     holds,
@@ -73,7 +75,7 @@ from springtide.scheduler.store.records import (
 )
 from springtide.scheduler.store.records.queries import MAX_LOOKED_AT
 from springtide.scheduler.store.tables import HubGroup, HubStanding
-from springtide.scheduler.wording import count, given
+from springtide.scheduler.wording import count, given, listed, plural
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
@@ -127,6 +129,22 @@ def _check_names(field: str, names: Iterable[str], runs: Sequence[Run]) -> None:
             field=field,
             hint=f"{near}Known are {known}; argument.NAME, last.NAME and best.NAME may be unknown so far.",
         ) from None
+
+
+def absent_words(query: JobQuery, runs: Sequence[Run]) -> str:
+    """Return in sentences which metrics and arguments of a query no run has; empty if there are none of these."""
+    names = [*([] if query.where is None else names_of(query.where)), query.by_value or ""]
+    return " ".join(_absent_sentences(each, len(runs)) for each in absent(names, runs))
+
+
+def _absent_sentences(missing: Absent, jobs: int) -> str:
+    has = "The job looked at does not have" if jobs == 1 else f"None of the {count(jobs, 'job')} looked at has"
+    near = "" if missing.near is None else f" Did you mean {given(missing.near, 40)}?"
+    known = listed([given(name, 40) for name in missing.known], MOST_NAMES)
+    there_are = f"Known {plural(len(missing.known), 'is', 'are')} {known}."
+    if not known:
+        there_are = f"No {missing.kind} is known of {plural(jobs, 'it', 'them')}."
+    return f"{has} the {missing.kind} {given(missing.name, 40)}.{near} {there_are}"
 
 
 def _check_values(condition: Condition, runs: Sequence[Run], now: float) -> None:
@@ -471,6 +489,7 @@ class Engine:
             items=[self._read_model.job(unfinished.get(job.id, job), full=False) for job in records],
             next=str(end) if end < len(found) else None,
             looked_at=MAX_LOOKED_AT if len(runs) > MAX_LOOKED_AT else None,
+            note=absent_words(query, looked_at),
         )
 
     # ---------- the pool

@@ -355,12 +355,14 @@ class JobPage(Answer, frozen=True, kw_only=True):
     """A page of jobs, newest first. ``next`` is the cursor of the next page, None on the last.
 
     ``looked_at`` is the number of newest jobs that a condition or an order by values was applied to, if there are
-    others that were left out.
+    others that were left out. ``note`` says in sentences which metrics and arguments in these no job has, and
+    which ones there are; empty if there is nothing to say.
     """
 
     items: list[Job]
     next: str | None = None
     looked_at: int | None = None
+    note: str = ""
 
 
 Mark = Literal["archive", "unarchive", "pin", "unpin", "tag", "delete"]

@@ -86,6 +86,26 @@ async def test_a_name_that_no_job_has_is_refused_with_those_that_they_have(runni
         assert answer.json()["message"] == "“los” is no column, and no argument or metric of 4 jobs looked at."
         assert answer.json()["hint"].startswith("Did you mean “loss”? Known are lr, loss, id, name, user,")
     assert await names(api, where="last.los < 1") == []
+
+
+async def test_a_metric_that_no_job_has_is_noted_with_those_that_they_have(running: Any, runs: Any) -> None:
+    async def note(user: str = "susan", **query: str) -> str:
+        return str((await running.as_(user).get("/jobs", params=query)).json()["note"])
+
+    los = "None of the 4 jobs looked at has the metric “los”. Did you mean “loss”? Known is “loss”."
+    assert await note(where="best.los < 1 or last.los < 1") == await note(order="-best.los") == los
+    assert await note(order="argument.rate") == (
+        "None of the 4 jobs looked at has the argument “rate”. Known is “lr”."
+    )
+    assert await note(order="best.loss", where="argument.lr > 0") == ""
+    assert await note("jemma", order="best.los") == "", "nothing was looked at"
+    await running.submit("jemma", "true")
+    assert await note("jemma", order="best.los") == (
+        "The job looked at does not have the metric “los”. No metric is known of it."
+    )
+
+
+async def test_names_without_a_prefix_are_not_looked_for_where_there_are_no_jobs(running: Any) -> None:
     assert await names(running.as_("jemma"), where="los < 1") == []
 
 

@@ -560,6 +560,9 @@ def test_the_values_that_a_condition_and_an_order_name_are_columns(run: Run, dir
     assert shown == {"tag": "columns", "rate": "0.1", "best.loss": "0.125"}
     assert "gpus" not in heads, "the table has GPUS"
     assert "best.loss" not in run("jobs", "--mine", "--tag", "columns").out
+    typo = run("jobs", "--mine", "--tag", "columns", "--order", "best.los", "--format", "csv")
+    assert "does not have the metric “los”. Did you mean “loss”? Known is “loss”." in typo.err
+    assert typo.out.startswith("id,name,")
 
 
 SENDS_A_FUNCTION = """

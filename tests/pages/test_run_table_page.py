@@ -145,6 +145,10 @@ def test_dates_of_a_search_are_in_the_time_zone_of_the_browser(visit: Visit, run
         page.get_by_test_id("search-jobs").fill("submitted > 2026-01-01")
     assert parse_qs(urlsplit(asked.value.url).query)["zone"] == ["Pacific/Kiritimati"]
     expect(page.get_by_test_id("search-refused")).to_have_count(0)
+    page.get_by_test_id("search-jobs").fill("best.typo < 1")
+    expect(page.get_by_test_id("absent")).to_contain_text("jobs looked at has the metric “typo”.")
+    page.get_by_test_id("search-jobs").fill("")
+    expect(page.get_by_test_id("absent")).to_have_count(0)
 
 
 def test_the_order_by_time_is_that_of_the_times_shown(

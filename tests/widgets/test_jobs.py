@@ -267,6 +267,12 @@ def test_what_names_no_project_is_for_the_default_one(pool_of, workdir):
     assert pool.submit("true").info.project == "vision", "that of the latest job"
 
 
+def test_a_metric_that_no_job_has_is_a_warning_with_those_that_there_are(pool, workdir):
+    pool.submit("true", tags=["typo"])
+    with pytest.warns(UserWarning, match=r"does not have the metric “los”\. No metric is known of it\."):
+        assert len(pool.jobs(tag="typo", order="best.los")) == 1
+
+
 def test_a_job_that_is_too_large_is_refused_with_the_sizes(pool, workdir):
     data = os.urandom(5 << 20)
 

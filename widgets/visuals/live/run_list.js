@@ -41,6 +41,7 @@ class RunList {
     this.cursors = [null];
     this.open = new Set();
     this.lookedAt = null;
+    this.note = "";
     this.refused = null;
     this.listedSearch = "";
     this.editors = new Map();
@@ -126,6 +127,7 @@ class RunList {
     if (page === null) return null;
     const ids = new Set(pinned?.items.map(({ id }) => id));
     this.lookedAt = page.looked_at;
+    this.note = page.note;
     return { ...page, items: [...(pinned?.items ?? []), ...page.items.filter(({ id }) => !ids.has(id))] };
   }
 
@@ -190,6 +192,8 @@ class RunList {
           class: "st-button st-narrow st-select-all",
         }),
       selection.draw(jobs),
+      this.note &&
+        h("p", { key: "note", class: "st-muted", role: "status", "data-testid": "absent" }, clean(this.note)),
       jobs.length > 0 && drawTable({ ...data, more: columns.of(jobs) }, actions),
       isRead && !jobs.length && this.#drawEmpty(),
       this.lookedAt &&
