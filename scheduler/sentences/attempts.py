@@ -112,9 +112,8 @@ def _again(p: Params) -> Sentences:
 def _again_in_vain(p: Params) -> Sentences:
     times, limit = number(p, "times"), number(p, "limit")
     yield cause(f"It asked to be run again (exit code 75) {NO_PROGRESS}.")
-    yield follows(
-        f"After {amount(limit)} such attempts in a row it is not run again; this was number {amount(times)}."
-    )
+    row = "one such attempt" if limit == 1 else f"{amount(limit)} such attempts in a row"
+    yield follows(f"After {row} it is not run again; this was number {amount(times)}.")
 
 
 def _fruitless(p: Params) -> Sentences:
@@ -209,14 +208,14 @@ def _frozen_by(p: Params) -> str:
 def _frozen(p: Params) -> Sentences:
     yield state(_frozen_by(p))
     if p.get("ends"):
-        yield follows(f"That ends by itself at {p['ends']}, and the job can start again then.")
+        yield follows(f"The freeze ends by itself at {p['ends']}, and the job can start again then.")
     else:
         yield change("It can start once an administrator of the project or the pool unfreezes the project.")
 
 
 def _frozen_runs(p: Params) -> Sentences:
     yield state(_frozen_by(p))
-    until = f"before {p['ends']}, when that ends by itself" if p.get("ends") else "before that ends"
+    until = f"before {p['ends']}, when the freeze ends by itself" if p.get("ends") else "before the freeze ends"
     yield follows(f"It runs on, and does not start again {until}.")
 
 

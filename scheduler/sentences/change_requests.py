@@ -58,7 +58,7 @@ def _ended(p: Params) -> Sentences:
 
 def _ended_next(p: Params) -> Sentences:
     if p.get("given"):
-        yield state(f"Granted is {p.get('given')}.")
+        yield state(f"You got {p.get('given')}.")
     yield from detail(p)
     if p.get("state") in {"refused", "expired"}:
         yield change("To ask again, make a new request on the page of the pool.")

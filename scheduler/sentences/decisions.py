@@ -90,19 +90,20 @@ def _lost(p: Params) -> Sentences:
 
 
 def _refused(p: Params) -> Sentences:
-    yield cause(
-        f"{_project(p)} may not hold the {gpus(number(p, 'gpus'))} any more that were reserved for the job."
-    )
+    yield cause(f"{_project(p)} may no longer hold the {gpus(number(p, 'gpus'))} reserved for the job.")
     yield follows("It is back in line.")
 
 
 def _outranked(p: Params) -> Sentences:
-    yield cause(f"A job that goes first needs some of the {gpus(number(p, 'gpus'))} that were reserved for it.")
+    reserved = number(p, "gpus")
+    some = "the GPU" if reserved == 1 else f"some of the {gpus(reserved)}"
+    yield cause(f"A job that goes first needs {some} reserved for it.")
     yield follows("It is back in line.")
 
 
 def _replaced(p: Params) -> Sentences:
-    yield cause(f"It can have {gpus(number(p, 'gpus'))} sooner than those that were reserved for it.")
+    need = number(p, "gpus")
+    yield cause(f"It can have {gpus(need)} sooner than {plural(need, 'the one', 'those')} reserved for it.")
 
 
 def _project(p: Params, key: str = "project") -> str:
@@ -116,8 +117,11 @@ def _grows(p: Params) -> Sentences:
 
 def _gang_broken(p: Params) -> Sentences:
     left, least = number(p, "workers"), number(p, "min_workers")
-    none = "None" if not left else f"Only {amount(left)}"
-    yield cause(f"{none} of the {count(least, 'worker')} that it needs {plural(left, 'was', 'were')} left.")
+    if left:
+        needed = count(least, "worker")
+        yield cause(f"Only {amount(left)} of the {needed} that it needs {plural(left, 'was', 'were')} left.")
+    else:
+        yield cause("None of its workers was left.")
 
 
 def _gang_mended(p: Params) -> Sentences:

@@ -249,7 +249,8 @@ def _gang_too_large(p: Params) -> Parts:
     if names(p, "drained") or names(p, "undrain"):
         yield from _drained_first(p)
         return
-    yield f"{CANNOT}: needs {_request(p)}, there is room for {amount(number(p, 'most'))}."
+    most = number(p, "most")
+    yield f"{CANNOT}: needs {_request(p)}, there is room for {amount(most) if most else 'none'}."
 
 
 def _no_level(p: Params) -> Parts:

@@ -82,7 +82,9 @@ def _many(p: Params) -> Sentences:
 
 
 def _more(p: Params) -> Sentences:
-    yield state(f"Besides these there are {amount(number(p, 'count'))} more; the pages of the pool have them.")
+    more = number(p, "count")
+    are, them = plural(more, "is", "are"), plural(more, "it", "them")
+    yield state(f"Besides these there {are} {amount(more)} more; the pages of the pool have {them}.")
 
 
 def _test(_: Params) -> Sentences:
@@ -178,7 +180,7 @@ def _launch_stopped(p: Params) -> Sentences:
 
 def _launch_stopped_next(_: Params) -> Sentences:
     yield state("No job has failed.")
-    yield follows("A start is tried from time to time, and the others follow by themselves once one works.")
+    yield follows("The pool tries a start from time to time; once one works, the others follow by themselves.")
     yield change("Find out what the cluster or the machine refuses, and allow it.")
 
 
@@ -226,7 +228,7 @@ NOTIFICATIONS: Table = {
     "delivery-no-address": lambda _: iter([cause("Your user name makes no e-mail address here.")]),
     "delivery-not-set-up": _not_set_up,
     "delivery-address-removed": lambda _: iter([cause("The address was removed.")]),
-    "delivery-no-channel": lambda _: iter([cause("The pool has this channel no longer.")]),
+    "delivery-no-channel": lambda _: iter([cause("The pool no longer has this channel.")]),
     "delivery-no-report": lambda _: iter(
         [cause("The report is for admins of the pool and for those who lead projects, and you are neither now.")]
     ),

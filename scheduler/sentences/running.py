@@ -76,7 +76,7 @@ def _slow(p: Params) -> Sentences:
     known = f"by {count(number(p, 'faster_runs'), 'run')} there and {amount(number(p, 'runs'))} like this"
     yield advice(f"It runs {here}: jobs like it were {times_as_fast(p)} {there}, {known}.")
     if real(p, "longer"):
-        yield advice(f"Its rest takes about {roughly(real(p, 'longer'))} longer here.")
+        yield advice(f"The rest of its work takes about {roughly(real(p, 'longer'))} longer here.")
 
 
 def _running(p: Params) -> Sentences:
@@ -119,17 +119,17 @@ def _node_not_ready(p: Params) -> Sentences:
         f"{verb} not been ready{since}" if since else f"{plural(number(p, 'others') + 1, 'is', 'are')} not ready"
     )
     yield state(f"{_nodes(p)} {what}: what the job does there is unknown.")
-    yield follows("It keeps its GPUs until it is certain that it runs there no more, and then goes on elsewhere.")
+    yield follows("It keeps its GPUs until it certainly runs there no longer, then continues elsewhere.")
 
 
 def _node_leaving(p: Params) -> Sentences:
     yield state(f"{_nodes(p)} {plural(number(p, 'others') + 1, 'is', 'are')} about to be removed.")
-    yield follows("It saves its work, and goes on elsewhere.")
+    yield follows("It saves its work, and continues elsewhere.")
 
 
 def _node_cordoned(p: Params) -> Sentences:
     yield state(f"{_nodes(p)} {plural(number(p, 'others') + 1, 'is', 'are')} cordoned and may be drained.")
-    yield follows("It runs on; a drain has it save and go on elsewhere.")
+    yield follows("It runs on. When the node is drained, it saves its work and continues elsewhere.")
 
 
 def _gives_back(p: Params) -> str:

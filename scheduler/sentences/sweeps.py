@@ -23,6 +23,8 @@ def _sweep(p: Params) -> Sentences:
         yield state(f"Running {count(running, 'trial')} on {held}.")
     if ended:
         yield state(f"So far {ended} of {count(all_trials, 'trial')} {plural(ended, 'has', 'have')} ended.")
+    elif all_trials == 1:
+        yield state("Its trial has not ended yet." if running else "Its trial does not run yet.")
     elif running:
         yield state(f"None of {count(all_trials, 'trial')} has ended yet.")
     else:

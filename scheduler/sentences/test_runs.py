@@ -41,7 +41,7 @@ def _long_enough(p: Params) -> Sentences:
 def _failed(p: Params) -> Sentences:
     yield cause("Its test run failed, so it was not put in line.")
     yield from detail(p)
-    yield change("Its log is that of the test run: repair what that shows, and submit the job again.")
+    yield change("The log of the test run says why. Repair that, and submit the job again.")
 
 
 def _cancelled(p: Params) -> Sentences:

@@ -171,7 +171,7 @@ def _suitable(p: Params) -> Sentences:
 
 def _gang_too_large(p: Params) -> Sentences:
     most = number(p, "most")
-    have = f"all {_typed(p, 'node')}s{_with_rdma(p)} together have room for {amount(most)}"
+    have = f"all {_typed(p, 'node')}s{_with_rdma(p)} together have room for {amount(most) if most else 'none'}"
     yield state(f"It needs {_workers(p)}, and {have}.")
     yield from _full_groups(p)
     yield from _never(p)
@@ -300,12 +300,12 @@ def _awaits_node(p: Params) -> Sentences:
     )
     requested, most, group = number(p, "asked"), number(p, "most"), label(p, "group")
     yield state(f"No node that is there has room for {what} now.")
-    have = f"it has {amount(number(p, 'present')) if number(p, 'present') else 'none'} of at most {amount(most)}"
+    have = f"has {amount(number(p, 'present')) if number(p, 'present') else 'none'} of at most {amount(most)}"
     if not requested:
         if error := p.get("error"):
             yield state(f"The cluster refuses a node of the group {group}: {str(error).rstrip('.')}.")
         else:
-            yield follows(f"If that stays so, the pool requests a node of the group {group}; {have}.")
+            yield follows(f"If that stays so, the pool requests a node of the group {group}, which {have}.")
         return
     nodes = (
         f"A node of the group {group} was"
@@ -314,9 +314,9 @@ def _awaits_node(p: Params) -> Sentences:
     )
     since = real(p, "seconds")
     when = f"{roughly(since)} ago" if since >= 1 else "just now"
-    yield state(f"{nodes} requested {when}; {have}.")
+    yield state(f"{nodes} requested {when}; the group {have}.")
     if p.get("late"):
-        yield change("It is late: an administrator of the cluster can find the cause.")
+        yield change("This takes unusually long: an administrator of the cluster can find the cause.")
     else:
         yield follows("It starts when there is room.")
 
@@ -365,7 +365,7 @@ def _share_used(p: Params) -> Sentences:
     yield from _room(p)
     if "may_hold" in p and "would_hold" in p:
         would, may = amount(number(p, "would_hold")), number(p, "may_hold")
-        yield state(f"This job would make it {would}; it may hold {amount(may) if may else 'none'} now.")
+        yield state(f"With this job it holds {would}; it may hold {amount(may) if may else 'none'} now.")
     yield from _place(p)
 
 

@@ -116,7 +116,7 @@ async def test_an_admin_grants_less_and_says_why(pool: Any) -> None:
     )
     (words,) = await told(pool, "susan")
     assert words == (
-        "Your request for a quota of 4 GPUs for “susan” is approved by “admin”. Granted is a quota of 3 GPUs for "
+        "Your request for a quota of 4 GPUs for “susan” is approved by “admin”. You got a quota of 3 GPUs for "
         "“susan”. The rest is booked. It holds from now on."
     )
 

@@ -84,7 +84,7 @@ async def test_running_jobs_may_finish(pool):
     await frozen(pool, finish=True)
     job = await pool.job(runs.id)
     assert job.state == "running"
-    assert "It runs on, and does not start again before that ends." in job.reason.text
+    assert "It runs on, and does not start again before the freeze ends." in job.reason.text
     pool.executor.end(pool.key(runs.id), code=75)
     await pool.state(runs.id, "paused")
     await pool.later(600.0)
@@ -145,7 +145,7 @@ async def test_a_freeze_ends_by_itself_at_its_time(pool):
     now = pool.clock.now
     await frozen(pool, until=now + 3600.0)
     waits = await pool.submit("susan", gpus=1, name="waits")
-    assert "That ends by itself at 1970-01-12 14:46 UTC" in (await pool.job(waits.id)).reason.text
+    assert "The freeze ends by itself at 1970-01-12 14:46 UTC" in (await pool.job(waits.id)).reason.text
     await pool.later(3599.0)
     assert (await pool.job(waits.id)).state == "queued"
     await pool.later(1.0)

@@ -97,7 +97,7 @@ async def test_a_job_that_sits_badly_is_told_what_that_costs(runs):
     job = await runs.report(job, 1, 3.0)
     job = await runs.report(job, 101, 1000.0, of=20_000)
     told = await runs.check(job)
-    assert told[2:] == ["Its rest takes about 23 h longer here."]
+    assert told[2:] == ["The rest of its work takes about 23 h longer here."]
     shown = [each.role for each in job.reason.sentences if not each.text.startswith(NO_CHECKPOINT)]
     assert shown == ["state", ROLE, ROLE]
 

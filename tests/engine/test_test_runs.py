@@ -67,8 +67,8 @@ async def test_a_failed_test_run_fails_its_job_and_shows_its_log_and_files(pool)
     failed = await pool.state(gang.id, "failed")
     assert failed.attempt == 0
     assert failed.error == (
-        "Its test run failed, so it was not put in line. It ended with exit code 1. Its log is that of the test "
-        "run: repair what that shows, and submit the job again."
+        "Its test run failed, so it was not put in line. It ended with exit code 1. The log of the test "
+        "run says why. Repair that, and submit the job again."
     )
     assert failed.test_run.text == "Test run: failed after 12 s."
     log = await pool.engine.log(gang.id, 0, 0, 1000, 0)

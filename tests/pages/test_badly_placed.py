@@ -35,6 +35,6 @@ def test_a_job_that_sits_badly_says_what_that_costs(visit: Visit, service: Servi
     service.until(job.id, lambda job: "longer here" in getattr(job.reason, "text", ""))
     page = visit("susan", f"jobs/{job.id}")
     expect(page.get_by_test_id("job-reason").first).to_contain_text(TOLD)
-    expect(page.get_by_test_id("job-reason").first).to_contain_text("Its rest takes about")
+    expect(page.get_by_test_id("job-reason").first).to_contain_text("The rest of its work takes about")
     jobs = visit("susan", "")
     expect(jobs.get_by_test_id("row-reason").first).to_have_attribute("title", re.compile(re.escape(TOLD)))

@@ -45,6 +45,6 @@ def test_a_page_tells_live_which_nodes_were_asked_for(growing: Service, windows:
     job = growing.submit("susan", gpus=8, workers=2)
     expect(group.locator("[data-label='asked for']")).to_contain_text("12 min ago")
     told = growing.until(job.id, lambda found: "was requested" in found.reason.text).reason.text
-    assert "A node of the group big was requested 2 min ago; it has none of at most 4." in told
+    assert "A node of the group big was requested 2 min ago; the group has none of at most 4." in told
     growing.submit("joe", gpus=8)
     expect(page.get_by_test_id("node-group-error")).to_have_text(f"No more can be asked for: {REFUSED}")

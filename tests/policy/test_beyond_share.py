@@ -27,7 +27,7 @@ def test_it_is_told_what_the_project_would_and_may_hold_and_the_lever():
 
     assert large["reason"] == (
         "Waiting for 6 GPUs on one node: none is free. The project “joe” holds none of its 2 GPUs."
-        " This job would make it 6; it may hold 4 now. Next in line of “joe”."
+        " With this job it holds 6; it may hold 4 now. Next in line of “joe”."
         " It could start with a quota of 6 for “joe”."
     )
     assert {"quota": {"joe": 6}} in large["starts_if"]
@@ -48,7 +48,7 @@ def test_a_gang_is_told_that_it_does_not_fit_beside_what_its_project_holds():
     said = told(*holding, *others, gang, projects=(SUSAN, detect), gpus=9)["gang"]
 
     assert (
-        "The project “detect” holds 5 of its 7 GPUs. This job would make it 9; it may hold 7 now."
+        "The project “detect” holds 5 of its 7 GPUs. With this job it holds 9; it may hold 7 now."
         in (said["reason"])
     )
     assert said["starts_if"]

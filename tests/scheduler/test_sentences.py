@@ -62,7 +62,8 @@ MOST = 300
 """Maximum number of combinations of parameters to try."""
 ONE_OR_MANY = re.compile(
     r"\b(1 (GPUs|workers|jobs|nodes|projects|members|trials|attempts|people|rows|are|were|have)"
-    r"|([02-9]|\d\d+|1,\d+) (GPU(?!-hour)|worker|job|node|project|member|trial|attempt|person|row|is|was|has))\b"
+    r"|([02-9]|\d\d+|1,\d+) (GPU(?!-hour)|worker|job|node|project|member|trial|attempt|person|row|is|was|has)"
+    r"|1 such attempts|are 1 more|[Nn]one of (the )?1|some of the 1|1 \w+ (any more )?that were|room for 0)\b"
 )
 CLUMSY = re.compile(r"None\b(?! of)|[(){}]| [,.:]|\.\.|:\.|  |\ba (8|11|18)\b")
 
@@ -658,6 +659,6 @@ def test_numbers_of_a_pool_with_several_types_say_of_which_they_are() -> None:
     assert sentences.text(Reason("share-used", about)) == (
         "Waiting for 2 t4 GPUs on one node: none is free. Reserved for others: 2 t4 GPUs."
         " The project “vision” holds 7 t4 GPUs: its 2 and 5 borrowed."
-        " This job would make it 9; it may hold 3 now."
+        " With this job it holds 9; it may hold 3 now."
         " Number 2 in line for t4 GPUs, after 1 job of “vision”."
     )

@@ -214,7 +214,7 @@ RULES: list[tuple[str, Rule]] = [
      r"by (?P<there>\d+) runs? there and (?P<like>\d+) like this\."), _slow),
     ((rf"It runs {HERE}: other jobs were (?P<times>[\d.]+) times as fast {THERE}, "
      r"by (?P<kinds>\d+) kinds of jobs\."), _slow_by_others),
-    (r"Its rest takes about [\w ]+ longer here\.", _is("reports steps", True)),
+    (r"The rest of its work takes about [\w ]+ longer here\.", _is("reports steps", True)),
     (r"(?:Saving its work|Stopping for a pause), then giving its (?P<gpus>\d+) GPUs? back\.", lambda job, found: [
         (("state", job.id), "pausing"), (("held", job.id), int(found["gpus"]))
     ]),
@@ -238,7 +238,7 @@ RULES: list[tuple[str, Rule]] = [
         (("reserved", found["type"]), int(found["gpus"]))
     ]),
     (r"The project “(?P<project>[^”]+)” (?:holds|does) (?P<holds>[^.]*?\b(?P<type>t4|a100)\b[^.]*)\.", _project),
-    (r"This job would make it \d+; it may hold (?:\d+|none) now\.", _is("waits", True)),
+    (r"With this job it holds \d+; it may hold (?:\d+|none) now\.", _is("waits", True)),
     (rf"It could start if the job {JOB} of “(?P<project>[^”]+)” ended\.", _is("waits", True)),
     (r"It could start (?:if the jobs .+ ended|with(?:out)? .+)\.", _is("waits", True)),
     (r"The pool as it is can never run it\.", _is("waits", True)),
@@ -269,6 +269,9 @@ RULES: list[tuple[str, Rule]] = [
     (rf"Running (?P<trials>\d+) trials? on (?P<gpus>\d+) GPUs?{SPLIT}\.", _sweep),
     (r"None of (?P<number>\d+) trials has ended yet\.", lambda job, found: [
         (("trials", job.id), int(found["number"])), (("trials ended", job.id), 0)
+    ]),
+    (r"Its trial (?:has not ended|does not run) yet\.", lambda job, _: [
+        (("trials", job.id), 1), (("trials ended", job.id), 0)
     ]),
     (r"The next trial waits\.", _is("waits", True)),
     (rf"Failed {AT} with exit code (?P<number>\d+)\.", _of_job("exit code")),

@@ -83,7 +83,7 @@ async def test_a_job_that_fits_no_node_leaves_a_pending_pod_of_the_right_shape(p
     assert text.startswith(
         "No node that is there has room for 8 GPUs on one node now. A node of the group big was"
     )
-    assert "it has none of at most 2" in text
+    assert "the group has none of at most 2" in text
     assert (await pool.engine.job(job)).starts is None
     (group,) = pool.engine.pool().node_groups
     assert (group.name, group.nodes, group.asked, group.most) == ("big", 0, 1, 2)
@@ -165,7 +165,7 @@ async def test_a_node_that_does_not_come_is_called_late(
 ) -> None:
     monkeypatch.setattr(node_groups, "LATE", 0.0)
     job = await pool.submit(gpus=8)
-    text = await pool.reason(job, lambda text: "It is late" in text)
+    text = await pool.reason(job, lambda text: "This takes unusually long" in text)
     assert "an administrator of the cluster can find the cause" in text
 
 

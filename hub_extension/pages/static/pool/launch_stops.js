@@ -23,6 +23,6 @@ function wordsOf({ scope, name, kept, withheld, detail }) {
   return [
     `${count(kept, "job")}${whose} could not be started, for reasons outside them.`,
     clean(detail),
-    `${count(withheld, "waiting job")} ${withheld === 1 ? "is" : "are"} not tried meanwhile. A start is tried from time to time; the others follow by themselves once one works.`,
+    `${count(withheld, "waiting job")} ${withheld === 1 ? "is" : "are"} not tried meanwhile. The pool tries a start from time to time; once one works, the others follow by themselves.`,
   ];
 }
