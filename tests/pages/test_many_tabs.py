@@ -139,7 +139,6 @@ def test_when_the_worker_ends_the_tabs_start_another_and_miss_nothing(
     expect_live(*opened)
     with worker_of(browser) as run:
         run("self.close()")
-    until_streams(service, 0)
     expect_to_show(service, "meanwhile", *opened)
     expect_live(*opened)
     until_streams(service, 1)
