@@ -27,6 +27,7 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "hub_extension.commands.doctor": ("hub",),
     "hub_extension.commands.joining": ("simulate",),
     "hub_extension.commands.mcp": ("mcp",),
+    "hub_extension.commands.groups": ("simulate",),
     "hub_extension.commands.pool_file": ("simulate",),
     "hub_extension.commands.renumber": ("hub",),
     "hub_extension.commands.replay": ("hub",),
@@ -80,7 +81,7 @@ FRAMEWORKS = {"torch", "lightning", "transformers", "keras", "orbax", "sklearn",
 NEVER_IMPORTED = {"cmaes", "ipython", "jupyterlab", "matplotlib", "notebook", "psycopg", "sniffio", "tqdm"}
 """What is declared because others load it: notebooks, people in them, Optuna, httpx, SQLAlchemy by the address."""
 
-OF_TESTS = {"engine_worlds", "model", "jax", "pip"}
+OF_TESTS = {"engine_worlds", "model", "cupy", "jax", "pip"}
 """Modules that tests make while they run, have in another environment, or have in any."""
 CORPUS = ROOT / "tests/real_code/programs"
 """Programs that run in environments of their own."""
