@@ -59,7 +59,7 @@ class MonthlyReports:
             try:
                 await self.follow()
             except (StoreError, Refusal) as error:
-                logger.warning("The report of the last month was not announced, and is later: %s", error)
+                logger.warning("Reports of months were not announced, and are tried again: %s", error)
             due = self._due(month_of(self._clock(), self._zone)) - self._clock()
             await asyncio.sleep(min(LOOK, max(0.0, due) + 0.1))
 

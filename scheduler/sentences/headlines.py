@@ -162,7 +162,7 @@ def _for(why: str, past: str = "Paused", present: str = "Pausing") -> Callable[[
 
 def _made_way(p: Params, why: str, past: str = "Paused", present: str = "Pausing") -> Part:
     """Return a part like ``Paused for “a” (why)``, in the present while the job makes way."""
-    brief = f"{present if p.get('now') else past} for {_quoted(str(p.get('for_name')))}"
+    brief = f"{present if p.get('under_way') else past} for {_quoted(str(p.get('for_name')))}"
     return Part(f"{brief} ({why}).", f"{brief}.")
 
 

@@ -22,7 +22,7 @@ from springtide.scheduler.wording import count, duration, gpus, plural, sentence
 def _store(p: Params) -> Sentences:
     yield from detail(p)
     yield follows("Jobs keep running. Nothing new is accepted until this ends.")
-    yield change("Correct the cause: the service then goes on by itself.")
+    yield change("Correct the cause: the service then continues by itself.")
 
 
 def _launch(p: Params) -> Sentences:

@@ -534,6 +534,9 @@ def test_a_headline_has_the_cause_of_a_pause_and_why_the_job_waits() -> None:
     assert sentences.headline(cause, waits) == (
         "Paused for “waits” (higher priority). Waiting for 4 GPUs on one node: 2 are free."
     )
+    under_way = Reason("preempted", {**cause.params, "under_way": 1})
+    assert sentences.headline(under_way) == "Pausing for “waits” (higher priority)."
+    assert sentences.brief_headline(cause, waits) == "Paused for “waits”."
     assert sentences.headline(waits) == "Waiting for 4 GPUs on one node: 2 are free. Next in line."
     assert sentences.headline(Reason("from-tomorrow", {})) == ""
 

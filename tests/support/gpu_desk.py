@@ -66,7 +66,7 @@ class Desk:
         return called(verb, "--json", *rest, env=self.env, cwd=self.place).json
 
     def submit(self, *command: str, gpus: int = 1, options: tuple[str, ...] = ()) -> str:
-        """Return the id of a job that runs a program of the tests, in the last word that names one."""
+        """Return the id of a job that runs a command; the last program that it names is copied beside it first."""
         copy_program(next(word for word in reversed(command) if word.endswith(".py")), self.place)
         words = ("submit", "--gpus", str(gpus), *options, "--", str(self.python), *command)
         return str(self(*words)["id"])

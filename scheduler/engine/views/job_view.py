@@ -357,7 +357,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
         asked = pause_reason(job, live) if pausing and live.asked_why is not None else live.asked_why
         why = asked or own or now
         if pausing:
-            why = replace(why, params={**why.params, "now": 1})
+            why = replace(why, params={**why.params, "under_way": 1})
         return _rendered(why, now, *([why] if why is not now else []))
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:

@@ -2,7 +2,19 @@
 
 import { h, textOf } from "./dom.js";
 import { isFinal, timeOf, when } from "./glyphs.js";
-import { ago, amount, clean, clock, count, duration, exact, roughly, shortened, size } from "./words.js";
+import {
+  ago,
+  amount,
+  clean,
+  clock,
+  count,
+  duration,
+  exact,
+  LONGEST_HEADLINE,
+  roughly,
+  shortened,
+  size,
+} from "./words.js";
 
 const SOON_S = 10;
 const FAST_S = 5;
@@ -12,8 +24,6 @@ const LATE_S = 60;
 const PRIORITIES = { train: 50, high: 75, critical: 100 };
 const RESERVED = new Set(["awaits-pause", "limit-held", "next"]);
 const HAPPENED = new Set(["cause", "detail"]);
-/** The same as `LONGEST_HEADLINE` of `scheduler/sentences/headlines.py`. */
-const LONGEST_HEADLINE = 90;
 const LONGEST_NAME = 24;
 
 /** The reason in the present state of a job, in full. */

@@ -179,6 +179,9 @@ export function listed(items, most = 3) {
   return some.length > 1 ? `${some.slice(0, -1).join(", ")} and ${some.at(-1)}` : (some[0] ?? "");
 }
 
+/** The most characters of a headline: `LONGEST_HEADLINE` of `scheduler/sentences/headlines.py`. */
+export const LONGEST_HEADLINE = 90;
+
 /** A text that ends in … if it has more than `most` characters. */
 export function shortened(text, most) {
   return text.length > most ? `${text.slice(0, most - 1).trimEnd()}…` : text;

@@ -2,10 +2,9 @@
 
 import { h } from "../visuals/base/dom.js";
 import { simulatedMark } from "../visuals/base/glyphs.js";
-import { amount, clean, duration } from "../visuals/base/words.js";
+import { amount, clean, duration, LONGEST_HEADLINE } from "../visuals/base/words.js";
 
 const UNIT_DIGITS = 10;
-const LONGEST_HEADLINE = 90;
 const FIGURES = {
   wait_p50_s: ["median wait", duration, "half of the jobs did not wait longer for their first start"],
   wait_p95_s: ["95 % wait", duration, "95 % of the jobs did not wait longer for their first start"],
