@@ -137,6 +137,7 @@ await reset();
 
 window.gallery = {
   reset,
+  again: (wanted) => draw(document.querySelector("main"), wanted),
   bigPool,
   calls,
   countsOf,

@@ -386,6 +386,20 @@ def test_an_update_keeps_nodes_focus_and_scroll(gallery: Page) -> None:
     assert card.get_by_test_id("job-log").evaluate("(fold) => fold.open")
 
 
+def test_what_is_drawn_again_and_has_not_changed_touches_nothing_in_the_page(gallery: Page) -> None:
+    gallery.evaluate("gallery.reset()")
+    touched = gallery.evaluate(
+        """() => {
+            const seen = new MutationObserver(() => {});
+            seen.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+            gallery.again();
+            return seen.takeRecords().map(({ type, attributeName, target }) =>
+                [type, attributeName, target.className ?? "", target.textContent.slice(0, 80)]);
+        }"""
+    )
+    assert touched == []
+
+
 def test_a_log_follows_its_end_while_it_is_in_sight(gallery: Page) -> None:
     draw_card(gallery, data="{ log: 'line\\n'.repeat(200) }")
     log = gallery.locator("#own").get_by_test_id("log-text")

@@ -15,8 +15,7 @@ const ORDER = ["running", "starting", "pausing", "paused", "queued"];
 
 /** Shows the pool, the caller's jobs and their places in the queue in `element`; returns a function that ends it. */
 export function showPanel(element, feed, pages) {
-  stage(element, "st-panel");
-  element.dataset.testid = "pool-panel";
+  stage(element, "st-panel", { testid: "pool-panel" });
   const openedAt = clockNow();
   const lasts = () => staleLasts(feed) ?? allWordsLast(feed.mine.jobs ?? [], clockNow());
   const view = whileInSight(element, () => drawPanel(element, feed, pages, openedAt), lasts);
@@ -101,8 +100,7 @@ function drawPlace(job) {
 
 /** Shows the pool's state in the status bar; returns a function that ends it. */
 export function showStatus(element, feed, open) {
-  stage(element, "st-status");
-  element.dataset.testid = "pool-status";
+  stage(element, "st-status", { testid: "pool-status" });
   const drawing = () =>
     patch(
       element,

@@ -45,6 +45,28 @@ function present(child) {
 
 function patchChildren(parent, children) {
   const wanted = named(children);
+  if (!isInPlace(parent, wanted)) arrange(parent, wanted);
+  let node = parent.firstChild;
+  for (const { description } of wanted) {
+    const next = node.nextSibling;
+    update(node, description);
+    node = next;
+  }
+}
+
+/** Whether the children of `parent` are those that are wanted, in their order. */
+function isInPlace(parent, wanted) {
+  if (parent.childNodes.length !== wanted.length) return false;
+  let node = parent.firstChild;
+  for (const { name } of wanted) {
+    if (described.get(node)?.name !== name) return false;
+    node = node.nextSibling;
+  }
+  return true;
+}
+
+/** Keeps, moves, makes and removes children of `parent`, so that they are those that are wanted. */
+function arrange(parent, wanted) {
   const kept = new Map();
   for (const node of parent.childNodes) {
     const name = described.get(node)?.name;
@@ -56,7 +78,6 @@ function patchChildren(parent, children) {
     const node = kept.get(name) ?? create(description, name);
     const current = parent.childNodes[place] ?? null;
     if (current !== node) put(parent, node, current);
-    update(node, description);
   });
 }
 

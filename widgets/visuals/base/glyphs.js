@@ -132,9 +132,10 @@ export function emptyState(title, ...next) {
   return h("div", { key: "empty", class: "st-empty", "data-testid": "empty" }, h("strong", {}, title), ...next);
 }
 
-/** Prepares `element` as a container of drawings. */
-export function stage(element, name) {
-  element.classList.add("springtide", name);
+/** Prepares `element` as a container of drawings, with `facts` as its `data-` attributes. What stands is not set again. */
+export function stage(element, name, facts = {}) {
+  for (const each of ["springtide", name]) if (!element.classList.contains(each)) element.classList.add(each);
+  for (const [fact, value] of Object.entries(facts)) if (element.dataset[fact] !== value) element.dataset[fact] = value;
   return element;
 }
 

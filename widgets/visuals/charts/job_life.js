@@ -18,8 +18,8 @@ export function renderJobLife(element, data) {
   const { job, now } = data;
   const start = job.submitted;
   const end = job.ended ? Math.max(job.ended, start + SHORTEST_S) : Math.max(now, start + 1);
-  const place = (at) => (100 * (Math.min(Math.max(at, start), end) - start)) / (end - start);
-  const span = (from, to) => ({ left: `${place(from)}%`, width: `${Math.max(0, place(to) - place(from))}%` });
+  const place = (at) => Math.round((1000 * (Math.min(Math.max(at, start), end) - start)) / (end - start));
+  const span = (from, to) => ({ left: `${place(from) / 10}%`, width: `${Math.max(0, place(to) - place(from)) / 10}%` });
   tips(stage(element, "st-life"));
   patch(
     element,
@@ -41,7 +41,11 @@ export function renderJobLife(element, data) {
       { key: "axis", class: "st-life-axis st-muted" },
       h("time", { key: "start", title: exact(start) }, `submitted ${clock(start, now)}`),
       h("span", { key: "span" }, lasted(start, isFinal(job.state) ? end : null, end)),
-      h("time", { key: "end", title: exact(end) }, isFinal(job.state) ? `${job.state} ${clock(end, now)}` : "now"),
+      h(
+        "time",
+        { key: "end", title: isFinal(job.state) ? exact(end) : null },
+        isFinal(job.state) ? `${job.state} ${clock(end, now)}` : "now",
+      ),
     ),
   );
 }

@@ -31,10 +31,7 @@ export function renderJobCard(element, data, actions = {}) {
   const state = memory(element, { confirming: false, asked: null, metric: null });
   const again = () => renderJobCard(element, data, actions);
   const wrong = errorWords(job);
-  stage(element, "st-card");
-  element.dataset.testid = "job-card";
-  element.dataset.job = job.id;
-  element.dataset.state = job.state;
+  stage(element, "st-card", { testid: "job-card", job: job.id, state: job.state });
   patch(
     element,
     cardHeader(data, aboutWords(job)),

@@ -18,8 +18,7 @@ import { sweepButtons } from "./sweep_card.js";
  *   if rows have none
  */
 export function renderJobRows(element, { jobs, now, colours, more, stale }, pageOf, offered = null) {
-  stage(element, "st-jobs");
-  element.dataset.testid = "job-rows";
+  stage(element, "st-jobs", { testid: "job-rows" });
   patch(
     element,
     jobs.length > 0 &&

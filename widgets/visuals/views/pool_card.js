@@ -12,8 +12,7 @@ import { renderPoolGlance } from "./pool_glance.js";
  * @param actions `open(id)` opens a job's own page, left out if there is none
  */
 export function renderPoolCard(element, { pool, mine, stale = null }, actions = {}) {
-  stage(element, "st-card");
-  element.dataset.testid = "pool-card";
+  stage(element, "st-card", { testid: "pool-card" });
   patch(
     element,
     h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine }) }),

@@ -45,10 +45,7 @@ export function renderSweepCard(element, data, actions = {}) {
     compareOf: data.compareOf,
     target: data.target,
   };
-  stage(element, "st-card");
-  element.dataset.testid = "job-card";
-  element.dataset.job = job.id;
-  element.dataset.state = job.state;
+  stage(element, "st-card", { testid: "job-card", job: job.id, state: job.state });
   patch(
     element,
     cardHeader(data, aboutSweep(job)),
