@@ -26,12 +26,11 @@ from springtide.scheduler.model import (
     Phase,
     Plan,
     Project,
-    Reserve,
     Snapshot,
-    Start,
     Worker,
 )
 from springtide.scheduler.policy import Planner
+from springtide.scheduler.simulate.carry_out import carried_out
 
 NOW = 100_000.0
 CLOCK = time.process_time
@@ -115,16 +114,7 @@ def settle(planner: Planner, jobs: dict[str, Job], now: float) -> int:
 
 def carry_out(planner: Planner, plan: Plan, jobs: dict[str, Job], now: float) -> None:
     for decision in plan.decisions:
-        job = jobs[decision.job]
-        if isinstance(decision, Start):
-            job = replace(job, phase=Phase.RUNNING, placement=decision.placement, reserved=(), started=now)
-        elif isinstance(decision, Reserve):
-            job = replace(job, reserved=decision.placement)
-        else:
-            job = replace(
-                job, phase=Phase.WAITING, placement=(), reserved=(), started=None, served=job.served_by(now)
-            )
-        jobs[decision.job] = job
+        job = jobs[decision.job] = carried_out(jobs[decision.job], decision, now)
         planner.apply(JobChanged(job))
 
 

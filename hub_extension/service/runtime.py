@@ -167,7 +167,7 @@ class Runtime:
         site = Site(
             pool=pool,
             authenticator=HubAuthenticator(
-                oauth, os.environ.get("JUPYTERHUB_SERVICE_NAME", "springtide"), hub_users.confirm
+                oauth, os.environ.get("JUPYTERHUB_SERVICE_NAME", "springtide"), hub_users.confirm, groups.knows
             ),
             prefix=setup.prefix,
             cookie_secret=cookie_secret,

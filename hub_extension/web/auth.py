@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
@@ -11,6 +12,7 @@ from jupyterhub.services.auth import HubOAuth
 from tornado.web import HTTPError, RequestHandler
 
 from springtide.hub_extension.web.caller import EVERY, Caller
+from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.refusal import Refusal
 
 SERVICE: Final = "springtide"
@@ -58,8 +60,10 @@ STOP_SCOPE: Final = "delete:servers"
 """Scope of the service's own token with which it stops idle workspaces, if the admin has allowed that."""
 
 
-KNOWN_S: Final = 5.0
-"""Time for which the hub is assumed to know tokens after it knew the service's own, in seconds."""
+UNKNOWN_S: Final = 5.0
+"""Time for which the hub is not asked again whether it knows a token that it did not know, in seconds."""
+MAX_UNKNOWN: Final = 10_000
+"""Maximum number of tokens of which is remembered that the hub did not know them."""
 
 
 class Authenticator(Protocol):
@@ -114,7 +118,7 @@ class HubAuthenticator:
     """Authenticator that asks the hub for a token's owner.
 
     Answers are cached for at most ``hub_auth.cache_max_age`` seconds. ``confirm`` is called with the name and
-    the token of a person before anything is done by that name.
+    the token of a person before anything is done by that name. ``knows`` returns whether the hub knows a token.
     """
 
     def __init__(
@@ -122,11 +126,13 @@ class HubAuthenticator:
         hub_auth: HubOAuth,
         service_name: str,
         confirm: Callable[[str, str], Awaitable[None]],
+        knows: Callable[[str], Awaitable[bool]],
     ) -> None:
         self._hub = hub_auth
         self._confirm = confirm
+        self._knows = knows
         self._service_name = service_name
-        self._knows_us_until = 0.0
+        self._unknown: LruCache[bytes, float] = LruCache(MAX_UNKNOWN)
         self._asking: dict[tuple[str, str], asyncio.Task[dict[str, Any] | None]] = {}
 
     async def caller(self, handler: RequestHandler) -> Caller | None:
@@ -144,7 +150,6 @@ class HubAuthenticator:
             handler.check_xsrf_cookie()
         model = await self._model(token, self._hub.get_session_id(handler))
         if model is None:
-            await self._check_hub()
             return None
         if not self._hub.check_scopes(self._hub.access_scopes, model):
             raise Refusal(
@@ -163,33 +168,42 @@ class HubAuthenticator:
         key = (token, session_id)
         task = self._asking.get(key)
         if task is None:
-            asking = self._hub.user_for_token(token, session_id=session_id, sync=False)
-            task = self._asking[key] = asyncio.ensure_future(asking)
+            task = self._asking[key] = asyncio.ensure_future(self._identified(token, session_id))
             task.add_done_callback(lambda _: self._asking.pop(key, None))
-        try:
-            return await asyncio.shield(task)
-        except HTTPError as error:
-            raise _away("The hub does not answer, so no user can be identified.") from error
+        return await asyncio.shield(task)
 
-    async def _check_hub(self) -> None:
-        """Raise `Refusal` 503 if the hub does not know the service's own token either.
+    async def _identified(self, token: str, session_id: str) -> dict[str, Any] | None:
+        """Return the hub's model of the token's owner.
 
-        A hub whose database cannot be written refuses every token, as it does one that has expired.
+        A hub whose database cannot be written refuses tokens as if it did not know them.
         """
-        now = asyncio.get_running_loop().time()
-        if now < self._knows_us_until:
-            return
+        model = await self._asked(token, session_id)
+        if model is None and await self._is_known(token):
+            self._forget_refusals()
+            model = await self._asked(token, session_id)
+        return model
+
+    async def _asked(self, token: str, session_id: str) -> dict[str, Any] | None:
         try:
-            own = await self._hub.user_for_token(self._hub.api_token, use_cache=False, sync=False)
+            found: dict[str, Any] | None = await self._hub.user_for_token(token, session_id=session_id, sync=False)
         except HTTPError as error:
             raise _away("The hub does not answer, so no user can be identified.") from error
-        if own is None:
+        return found
+
+    async def _is_known(self, token: str) -> bool:
+        """Return whether the hub knows a token that it has refused. Raises `Refusal` 503 if it cannot tell."""
+        key, now = hashlib.sha256(token.encode("utf8", "replace")).digest(), asyncio.get_running_loop().time()
+        asked = self._unknown.get(key)
+        if asked is not None and now - asked < UNKNOWN_S:
+            return False
+        try:
+            known = await self._knows(token)
+        except Refusal:
             self._forget_refusals()
-            raise _away(
-                "The hub refuses all tokens, the pool's own too, so no user can be identified: its database may "
-                "be full, damaged or read-only.",
-            )
-        self._knows_us_until = now + KNOWN_S
+            raise
+        if not known:
+            self._unknown.put(key, now)
+        return known
 
     def _forget_refusals(self) -> None:
         """Ask the hub again about the tokens that it has refused."""

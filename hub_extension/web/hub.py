@@ -107,6 +107,23 @@ class HubGroups:
                 self._known_at = read_at
             return self._known
 
+    async def knows(self, token: str) -> bool:
+        """Return whether the hub knows a token of anybody's. Raises `Refusal` 503 if it cannot tell.
+
+        A hub whose database cannot be written answers a request with the token as if it did not know it; this one,
+        with the service's own token, it answers with an error.
+        """
+        response = await self._ask("GET", f"authorizations/token/{quote(token, safe='')}", self._token, None)
+        if response.code in {401, 403} or response.code >= 500:
+            raise Refusal(
+                503,
+                "hub_away",
+                "The hub cannot check tokens, so no user can be identified: it may be starting, or its database"
+                " may be full, damaged or read-only.",
+                hint="Running jobs continue; try again in a moment, or ask an admin.",
+            )
+        return response.code == 200
+
     async def users(self) -> dict[str, str]:
         """Return the identities of all users, by name: when each was created, which a rename does not change."""
         users = await self._pages("users", "The hub does not list its users.")

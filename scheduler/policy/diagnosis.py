@@ -174,6 +174,7 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
         about |= {
             "would_hold": (over.held if over.held + need > over.entitled else over.claimed) + need,
             "may_hold": over.entitled,
+            "own": int(state.tree.is_own(over)),
         }
         return Reason("share-used", about)
     if position > 1:

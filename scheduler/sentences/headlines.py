@@ -209,7 +209,9 @@ def _bound(p: Params) -> Parts:
 def _beyond_quota(p: Params) -> Parts:
     need, quota, at = number(p, "gpus"), number(p, "quota"), _name(p, "at")
     if need > quota:
-        yield f"{CANNOT}: not preemptible, needs {gpus(need)}, the quota of {at} is {amount(quota)}."
+        left = amount(quota) if quota else "none"
+        bound = f"teams leave {at} {left}" if p.get("below") else f"the quota of {at} is {amount(quota)}"
+        yield f"{CANNOT}: not preemptible, needs {gpus(need)}, {bound}."
     else:
         yield _waiting(gpus(need), "it is not preemptible", f" within the quota of {at}")
 

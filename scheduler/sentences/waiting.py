@@ -364,8 +364,12 @@ def _order_by_run_times(p: Params) -> str:
 def _share_used(p: Params) -> Sentences:
     yield from _room(p)
     if "may_hold" in p and "would_hold" in p:
-        would, may = amount(number(p, "would_hold")), number(p, "may_hold")
-        yield state(f"With this job it holds {would}; it may hold {amount(may) if may else 'none'} now.")
+        would, most = amount(number(p, "would_hold")), number(p, "may_hold")
+        may = amount(most) if most else "none"
+        if p.get("own"):
+            yield state(f"With this job the project's own jobs hold {would}; they may hold {may} now.")
+        else:
+            yield state(f"With this job it holds {would}; it may hold {may} now.")
     yield from _place(p)
 
 

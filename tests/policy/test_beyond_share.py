@@ -54,6 +54,20 @@ def test_a_gang_is_told_that_it_does_not_fit_beside_what_its_project_holds():
     assert said["starts_if"]
 
 
+def test_an_own_job_of_a_department_is_told_what_its_own_jobs_would_and_may_hold():
+    department = {"name": "dept", "quota": 4}
+    team = {"name": "team", "parent": "dept", "quota": 3}
+    holding = [{"name": f"t{at}", "project": "team", "placed": ["dgx"]} for at in range(3)]
+    own = {"name": "own", "project": "dept", "workers": 2, "submitted": 1}
+    others = [{"name": f"s{at}", "project": "susan", "placed": ["dgx"]} for at in range(4)]
+    said = told(*holding, *others, own, projects=({**SUSAN, "quota": 4}, department, team))["own"]
+
+    assert (
+        "The project “dept” holds 3 of its 4 GPUs."
+        " With this job the project's own jobs hold 2; they may hold 1 now."
+    ) in said["reason"]
+
+
 def test_a_gang_larger_than_its_quota_is_told_what_lets_it_start():
     team = {"name": "team", "quota": 4}
     others = [{"name": f"s{at}", "project": "susan", "gpus": 2, "placed": ["dgx"]} for at in range(4)]

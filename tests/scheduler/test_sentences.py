@@ -97,7 +97,7 @@ ROOM = {
     "room": (0, 1, 9),
     "reserved": (0, 1, 2),
 }
-SHARE = {**ROOM, "would_hold": (1, 9), "may_hold": (0, 1, 3)}
+SHARE = {**ROOM, "would_hold": (1, 9), "may_hold": (0, 1, 3), "own": (0, 1)}
 
 START = {"gpus": (1, 8), "borrowed": (0, 1), "workers": (1, 2), "most": (2, 8), "preemptible": (0, 1)}
 

@@ -238,7 +238,8 @@ RULES: list[tuple[str, Rule]] = [
         (("reserved", found["type"]), int(found["gpus"]))
     ]),
     (r"The project “(?P<project>[^”]+)” (?:holds|does) (?P<holds>[^.]*?\b(?P<type>t4|a100)\b[^.]*)\.", _project),
-    (r"With this job it holds \d+; it may hold (?:\d+|none) now\.", _is("waits", True)),
+    (r"With this job (?:it holds|the project's own jobs hold) \d+; (?:it|they) may hold (?:\d+|none) now\.",
+     _is("waits", True)),
     (rf"It could start if the job {JOB} of “(?P<project>[^”]+)” ended\.", _is("waits", True)),
     (r"It could start (?:if the jobs .+ ended|with(?:out)? .+)\.", _is("waits", True)),
     (r"The pool as it is can never run it\.", _is("waits", True)),

@@ -1,14 +1,15 @@
 """A scenario with what a plan made of it: who holds what, in the words and defaults of the scenario format.
 
-All its GPUs are of one type: a scenario of several is judged in parts, one for each type.
+All its GPUs are of one type: a scenario of several is judged in parts, one for each type. The own jobs of a
+project with others below it are those of one more project below it, as docs/policy.md has it.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from judges.command import Document
@@ -122,22 +123,36 @@ class Pool:
 def pool_of(scenario: Document) -> Pool:
     """Return a scenario with all defaults filled in."""
     nodes = [node for node in scenario["nodes"] if node.get("available", True)]
+    projects = {
+        each["name"]: Project(
+            each["name"],
+            each.get("parent"),
+            _or_endless(each.get("quota", 0)),
+            _or_endless(each.get("limit")),
+            each.get("weight", 1),
+            each.get("priority", 100),
+            age,
+        )
+        for age, each in enumerate(scenario["projects"])
+    }
+    parents = {each.parent for each in projects.values() if each.parent}
+    own = {name: _for_own_jobs(projects[name], projects.values()) for name in parents}
+    jobs = {each["name"]: _job(each) for each in scenario["jobs"]}
     return Pool(
         gpus={node["name"]: node["gpus"] for node in nodes},
-        projects={
-            each["name"]: Project(
-                each["name"],
-                each.get("parent"),
-                _or_endless(each.get("quota", 0)),
-                _or_endless(each.get("limit")),
-                each.get("weight", 1),
-                each.get("priority", 100),
-                age,
-            )
-            for age, each in enumerate(scenario["projects"])
+        projects=projects | {each.name: each for each in own.values()},
+        jobs={
+            name: replace(job, project=own[job.project].name) if job.project in own else job
+            for name, job in jobs.items()
         },
-        jobs={each["name"]: _job(each) for each in scenario["jobs"]},
     )
+
+
+def _for_own_jobs(parent: Project, projects: Iterable[Project]) -> Project:
+    """Return the project of a parent's own jobs, the oldest below it, with the quota that the others leave."""
+    below = sum(each.quota for each in projects if each.parent == parent.name)
+    rest = parent.quota if math.isinf(parent.quota) else max(0, parent.quota - below)
+    return Project(f"own jobs of {parent.name}", parent.name, rest, math.inf, 1, parent.priority, -1)
 
 
 def _or_endless(amount: int | None) -> float:

@@ -46,18 +46,21 @@ def tree(draw: Random) -> Document:
 
 
 def deep(draw: Random) -> Document:
-    """Departments with groups of teams, their weights and priorities, and quotas that each level can keep."""
+    """Departments with groups of teams, their weights and priorities, and quotas that each level can keep.
+
+    Each of them may have jobs.
+    """
     nodes = _nodes(draw)
     left = sum(node["gpus"] for node in nodes)
     projects: list[Document] = []
-    leaves: list[str] = []
+    owners: list[str] = []
 
     def grow(name: str, quota: int, level: int, **above: str) -> None:
         weight, priority = draw.choice([0, 1, 1, 1, 2]), draw.choice([50, 100, 100, 200])
         projects.append({"name": name, **above, "quota": quota, "weight": weight, "priority": priority})
         children = draw.choice([0, 1, 2, 2]) if level < 3 else 0
-        if not children:
-            leaves.append(name)
+        if not children or draw.random() < 0.5:
+            owners.append(name)
         for at in range(children):
             own = draw.choice([0, 0, draw.randint(0, quota)])
             quota -= own
@@ -67,7 +70,25 @@ def deep(draw: Random) -> Document:
         quota = draw.choice([0, left, draw.randint(0, left)])
         left -= quota
         grow(f"d{at}", quota, 1)
-    return {"nodes": nodes, "projects": projects, "jobs": _jobs(draw, draw.sample(leaves, min(4, len(leaves))))}
+    return {"nodes": nodes, "projects": projects, "jobs": _jobs(draw, draw.sample(owners, min(4, len(owners))))}
+
+
+def guests(draw: Random) -> Document:
+    """Two departments with a team of weight 0 and no quota in each, and maybe others; too few GPUs for all."""
+    nodes: list[Document] = [{"name": "n0", "gpus": draw.randint(2, 4)}]
+    left = nodes[0]["gpus"]
+    projects: list[Document] = []
+    for at in range(2):
+        name, quota = f"d{at}", draw.choice([left, draw.randint(0, left)])
+        left -= quota
+        projects.append({"name": name, "quota": quota, "weight": draw.choice([0, 1, 1, 2])})
+        projects.append({"name": f"{name}guest", "parent": name, "weight": 0})
+        if draw.random() < 0.5:
+            projects.append({"name": f"{name}team", "parent": name, "quota": draw.choice([0, quota // 2])})
+    jobs = _jobs(draw, [each["name"] for each in projects])
+    for job in jobs:
+        job["gpus"] = 1
+    return {"nodes": nodes, "projects": projects, "jobs": jobs}
 
 
 def ranked(draw: Random) -> Document:
@@ -140,7 +161,7 @@ def typed(draw: Random) -> Document:
 
 
 KINDS: Mapping[str, Callable[[Random], Document]] = {
-    each.__name__: each for each in (flat, tree, deep, ranked, single, gangs, limited, least_served, typed)
+    each.__name__: each for each in (flat, tree, deep, guests, ranked, single, gangs, limited, least_served, typed)
 }
 
 

@@ -145,19 +145,22 @@ def _guarantee(pool: Pool, running: Held) -> Iterator[str]:
 
 
 def _shares(scenario: Document, shown: Document) -> Iterator[str]:
-    """Fair shares follow the rules, and a job within its share takes back GPUs beyond those of others."""
+    """Fair shares follow the rules, and a job within its share takes back GPUs beyond those of others.
+
+    A parent may hold less than its share: a team of weight 0 takes back no more than its own quota.
+    """
     pool, running = pool_of(scenario), running_in(shown)
     if not _shares_are_plain(pool):
         return
     shares = fair_shares(pool, running)
     claimed = {name: project["fair_share"] for name, project in shown["projects"].items()}
-    if claimed != shares:
+    if claimed != {name: shares[name] for name in claimed}:
         yield f"fair share: shown {claimed}, by the rules {shares}"
         return
     held = pool.held(running)
     if all(job.gpus == job.workers == 1 for job in pool.jobs.values()):
         for name, share in shares.items():
-            if held[name] < share:
+            if held[name] < share and not pool.children(name):
                 yield f"fair share: {name} holds {held[name]} of its share of {share}, and each job needs one GPU"
     entitled = entitlements(pool, running)
     for job in _waiting(pool, running):
@@ -170,13 +173,9 @@ def _shares(scenario: Document, shown: Document) -> Iterator[str]:
 def _shares_are_plain(pool: Pool) -> bool:
     """Tell whether the rules leave nothing open about fair shares.
 
-    They do if quotas are more than there is to divide, jobs that are not preemptible compete for a quota, or a
-    parent has jobs of its own.
+    They do if quotas are more than there is to divide, or jobs that are not preemptible compete for a quota.
     """
-    parents = {each.parent for each in pool.projects.values()} - {None}
-    return quotas_can_be_kept(pool) and all(
-        job.preemptible and job.project not in parents for job in pool.jobs.values()
-    )
+    return quotas_can_be_kept(pool) and all(job.preemptible for job in pool.jobs.values())
 
 
 def _taken_back(

@@ -59,7 +59,12 @@ def _reversed(kind: str) -> Change:
 
 
 def _heavier(scenario: Document) -> tuple[Document, Mapping[str, str]]:
-    projects = [{**each, "weight": 2 * each.get("weight", 1)} for each in scenario["projects"]]
+    """Double all weights, but of the teams beside their department's own jobs, whose weight is 1."""
+    owners = {job["project"] for job in scenario["jobs"]}
+    projects = [
+        each if each.get("parent") in owners else {**each, "weight": 2 * each.get("weight", 1)}
+        for each in scenario["projects"]
+    ]
     return {**scenario, "projects": projects}, {}
 
 
