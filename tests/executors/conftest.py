@@ -10,14 +10,21 @@ import pytest
 pytest.register_assert_rewrite("executor_contract", "executor_bench")
 
 from local_bench import LocalBench  # noqa: E402 - what it imports is to be rewritten
+from patience import PATIENCE_S  # noqa: E402
 
-from springtide.scheduler.executors.local import launch  # noqa: E402
+from springtide.scheduler.executors.local import executor, launch  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Supervisors that kill half a second after SIGTERM what ignores it."""
     monkeypatch.setattr(launch, "KILL_AFTER", 0.5)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take long to end a supervisor that has recorded the end of its job."""
+    monkeypatch.setattr(executor, "ENDS_WITHIN", PATIENCE_S)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -12,9 +13,12 @@ import pytest
 from executor_bench import SLEEPS, STUBBORN
 from local_bench import FORKS_AWAY, LocalBench, dead
 from numbered_machine import environments, gpus_by_process
+from patience import PATIENCE_S
 from processes import alive
 
-from springtide.scheduler.executors.base import AttemptPhase, ExitKind
+from springtide.scheduler.executors.base import AttemptPhase, ExecutorError, ExitKind
+from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.executors.files.removal import remove_files
 from springtide.scheduler.executors.local import executor, launch, supervision
 
 ENDS_WITH = """
@@ -194,3 +198,52 @@ async def test_a_record_of_an_end_is_not_believed_while_the_supervisor_lives(
     found = await bench.status(spec.key)
     assert found is not None
     assert found.phase is AttemptPhase.RUNNING
+
+
+async def stopped_after_its_end(bench: LocalBench, tmp_path: Path) -> int:
+    """Return a supervisor that has recorded the end of its job and lives on, without processor time."""
+    spec = bench.code(ENDS_WITH.format(flag=str(tmp_path / "flag"), code=0))
+    await bench.executor.launch(spec)
+    await bench.running(spec.key)
+    supervisor = bench.supervisor(spec.key)
+    os.kill(supervisor, signal.SIGSTOP)
+    (tmp_path / "flag").touch()
+    record = bench.directory(spec.key) / "exit.json"
+    record.with_suffix(".new").write_text(json.dumps({"kind": "exited", "at": 1.0, "code": 0}))
+    record.with_suffix(".new").rename(record)
+    await bench.gone(spec.key)
+    return supervisor
+
+
+async def test_a_job_is_removed_after_its_supervisor_which_may_record_the_end_once_more(
+    bench: LocalBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = await stopped_after_its_end(bench, tmp_path)
+    lived = []
+
+    def remove_now(places: JobPlaces) -> None:
+        lived.append(alive(supervisor))
+        remove_files(places)
+
+    monkeypatch.setattr(executor, "remove_files", remove_now)
+    removal = asyncio.create_task(bench.executor.remove("job"))
+    await asyncio.sleep(0)
+    os.kill(supervisor, signal.SIGCONT)
+    await removal
+    assert lived == [False]
+    assert not (bench.state / "jobs" / "job").exists()
+    await bench.restart()
+    assert await bench.executor.attempts() == ()
+
+
+async def test_a_supervisor_that_does_not_end_keeps_a_removal_for_a_moment_only(
+    bench: LocalBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = await stopped_after_its_end(bench, tmp_path)
+    monkeypatch.setattr(executor, "ENDS_WITHIN", 0.2)
+    with pytest.raises(ExecutorError, match="The supervisor of the job job has not ended yet"):
+        await bench.executor.remove("job")
+    os.kill(supervisor, signal.SIGCONT)
+    monkeypatch.setattr(executor, "ENDS_WITHIN", PATIENCE_S)
+    await bench.executor.remove("job")
+    assert not (bench.state / "jobs" / "job").exists()

@@ -28,6 +28,8 @@ UNUSED = (
     "mathjax mermaid pdf pluginmanager toc vega5 video"
 )
 """Extensions of JupyterLab that no test with this server looks at: a quarter of the work of opening a page."""
+SETTINGS = {**QUIET, "@jupyterlab/docmanager-extension:plugin": {"autosave": False}}
+"""Settings of JupyterLab: what a test finds saved, it has saved itself."""
 PAGES = {
     **AS_INSTALLED,
     "disabledExtensions": {
@@ -66,8 +68,8 @@ class NotebookServer:
 def start_server(root: Path, environment: dict[str, str], *, pages: bool = False) -> NotebookServer:
     """Start a Jupyter server with the environment; it has the extension because the wheel is installed.
 
-    With ``pages`` it serves JupyterLab and Notebook as well, with the settings of ``springtide up`` and without
-    the extensions in ``UNUSED``; the stories have all.
+    With ``pages`` it serves JupyterLab and Notebook as well, with the settings of ``springtide up``, but without
+    saving by itself and without the extensions in ``UNUSED``; the stories have all.
     """
     root.mkdir(parents=True, exist_ok=True)
     port = free_port()
@@ -81,7 +83,7 @@ def start_server(root: Path, environment: dict[str, str], *, pages: bool = False
         command += ["--LabApp.expose_app_in_browser=True"]
         settings = root / ".jupyter" / "labconfig"
         settings.mkdir(parents=True)
-        (settings / "default_setting_overrides.json").write_text(json.dumps(QUIET))
+        (settings / "default_setting_overrides.json").write_text(json.dumps(SETTINGS))
         (settings / "page_config.json").write_text(json.dumps(PAGES))
     else:
         off = dict.fromkeys(("jupyterlab", "notebook", "jupyter_lsp"), False)

@@ -379,6 +379,8 @@ class LocalExecutor(Executor):
             async with self._lock(tracked.key):
                 self._supervision.discard(tracked.key)
             self._locks.pop(tracked.key, None)
+        if not await self._supervision.have_left(job, ENDS_WITHIN):
+            raise ExecutorError(f"The supervisor of the job {job} has not ended yet.")
         try:
             await asyncio.to_thread(remove_files, places)
             await asyncio.to_thread(self._unrecorded.settle, job)

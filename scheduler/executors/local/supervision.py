@@ -186,7 +186,7 @@ class Supervision:
         self._loop = asyncio.get_running_loop()
         self._watcher = Watcher(self._recorded, self._grew)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._leaving: set[int] = set()
+        self._leaving: dict[int, tuple[str, asyncio.Future[None]]] = {}
 
     async def close(self) -> None:
         """Stop following; supervisors and jobs keep running."""
@@ -215,7 +215,7 @@ class Supervision:
             handle = tracked.handle
             self._loop.remove_reader(handle)
             tracked.handle = None
-            self._leaving.add(handle)
+            self._leaving[handle] = key.job, self._loop.create_future()
             self._loop.add_reader(handle, self._reap, handle)
 
     def _reap(self, handle: int) -> None:
@@ -225,9 +225,19 @@ class Supervision:
         self._let_go(handle)
 
     def _let_go(self, handle: int) -> None:
-        self._leaving.discard(handle)
+        _, ended = self._leaving.pop(handle)
         self._loop.remove_reader(handle)
         os.close(handle)
+        if not ended.done():
+            ended.set_result(None)
+
+    async def have_left(self, job: str, within: float) -> bool:
+        """Wait, at most ``within`` seconds, until the supervisors of a job that is not followed have ended.
+
+        Return whether they have. One that has recorded its end may still make its directory again.
+        """
+        ends = [ended for leaving, ended in self._leaving.values() if leaving == job]
+        return not ends or not (await asyncio.wait(ends, timeout=within))[1]
 
     def spawn(self, tracked: Tracked) -> None:
         """Start a supervisor, which exits at once if the attempt has one. Raises `ExecutorError`."""

@@ -5,8 +5,8 @@ const kept = new WeakSet();
 
 /**
  * Leaves plain keys that are pressed within an element to it. JupyterLab takes a letter on a button or a list for a command
- * of the notebook, such as `x` to cut the cell, and the attribute counts on the focused element alone. Keys with
- * Ctrl, Alt or Meta stay commands.
+ * of the notebook, such as `x` to cut the cell, unless the focused element itself has the attribute. Keys with Ctrl, Alt
+ * or Meta stay commands; an element around it that has the attribute would keep those of the window, such as Ctrl+S.
  */
 export function keepKeys(element) {
   kept.add(element);

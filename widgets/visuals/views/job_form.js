@@ -60,7 +60,6 @@ function whole(session, data) {
       class: "st-form-parts",
       novalidate: true,
       "aria-label": "New job",
-      "data-lm-suppress-shortcuts": "true",
       on: { submit, keydown, focusin: () => session.use() },
     },
     h(

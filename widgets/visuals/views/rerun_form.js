@@ -134,7 +134,6 @@ export function rerunForm(editor) {
       class: "st-rerun-form",
       novalidate: true,
       "aria-label": words.about,
-      "data-lm-suppress-shortcuts": "true",
       "data-testid": "rerun-form",
       on: { submit, keydown },
     },
