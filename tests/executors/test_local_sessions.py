@@ -17,7 +17,7 @@ from local_bench import LocalBench, account_bench, dead
 from patience import PATIENCE_S
 from processes import alive
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError, ProgramError
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError, ExitKind, ProgramError
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.session import Session, SessionSpec, Stream
 from springtide.scheduler.executors.supervisor.sessions import Sessions, named_prompt
@@ -109,6 +109,20 @@ async def test_more_output_than_anyone_reads_waits_in_the_program(bench: LocalBe
             await asyncio.sleep(0.02)
     await session.close()
     await dead(pid)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+async def test_a_job_that_ends_after_a_session_has_ended_by_itself(
+    bench: LocalBench, tmp_path: Path, code: int
+) -> None:
+    """A supervisor that is asked for a session is not told that its machine shuts down."""
+    waits = f"while not os.path.exists({str(tmp_path / 'end')!r}): time.sleep(0.01)"
+    spec = await started(bench, f"import os, sys, time\nprint('ready', flush=True)\n{waits}\nsys.exit({code})")
+    await shell(bench, spec, "true")
+    (tmp_path / "end").touch()
+    ended = (await bench.gone(spec.key)).exit
+    assert ended is not None
+    assert (ended.kind, ended.code) == (ExitKind.EXITED, code)
 
 
 async def test_a_session_ends_with_the_attempt_and_does_not_delay_it(bench: LocalBench) -> None:

@@ -364,7 +364,7 @@ class LocalExecutor(Executor):
             raise ExecutorError(f"Attempt {key.attempt} of {key.job} does not run.")
         try:
             return await open_session(
-                tracked.directory, record["pid"], lambda: self._supervision.signal_supervisor(tracked), spec
+                tracked.directory, record["pid"], lambda: self._supervision.wake_supervisor(tracked), spec
             )
         except OSError as error:
             raise ExecutorError(f"The job's directory cannot be written to: {error.strerror}.") from error

@@ -26,7 +26,7 @@ from springtide.scheduler.wire.sessions import SessionEnd, TerminalSize
 ANSWERS_WITHIN = 10.0
 """Time for a supervisor to start the program of a session, in seconds."""
 SIGNAL_EVERY = 0.5
-"""Interval at which a silent supervisor is signalled again, and found to have ended, in seconds."""
+"""Interval at which a silent supervisor is woken again, and found to have ended, in seconds."""
 CREDENTIALS = struct.Struct("3i")
 LONGEST_ANSWER = 64 * 1024
 OVER = "The attempt has ended."
@@ -37,14 +37,14 @@ SILENT = (
 
 
 async def open_session(
-    directory: Path, supervisor: int, signal_supervisor: Callable[[], bool], spec: SessionSpec
+    directory: Path, supervisor: int, wake_supervisor: Callable[[], bool], spec: SessionSpec
 ) -> LocalSession:
     """Have the supervisor with this pid, of the attempt in ``directory``, start a session.
 
     Raises `ExecutorError`, and `OSError` if the directory cannot be written to.
     """
     request = request_of(spec, [sys.executable, "-I", "-S", str(PROGRAM / spec.tool)])
-    connection = await _connected(directory, supervisor, signal_supervisor)
+    connection = await _connected(directory, supervisor, wake_supervisor)
     try:
         async with asyncio.timeout(ANSWERS_WITHIN):
             files, received = await _start(connection, request)
@@ -56,7 +56,7 @@ async def open_session(
     return LocalSession(connection, files, received, terminal=spec.terminal is not None)
 
 
-async def _connected(directory: Path, supervisor: int, signal_supervisor: Callable[[], bool]) -> socket.socket:
+async def _connected(directory: Path, supervisor: int, wake_supervisor: Callable[[], bool]) -> socket.socket:
     """Return a connection from the supervisor and from no other process."""
     name = f"{PREFIX}{secrets.token_hex(8)}"
     with opened(directory) as handle, socket.socket(socket.AF_UNIX) as listener:
@@ -67,7 +67,7 @@ async def _connected(directory: Path, supervisor: int, signal_supervisor: Callab
             os.chmod(name, 0o600, dir_fd=handle)
             listener.listen(4)
             for _ in range(round(ANSWERS_WITHIN / SIGNAL_EVERY)):
-                if not signal_supervisor():
+                if not wake_supervisor():
                     raise ExecutorError(OVER)
                 await asyncio.wait({accepting}, timeout=SIGNAL_EVERY)
                 if accepting.done():

@@ -313,10 +313,20 @@ class Supervision:
 
     def signal_supervisor(self, tracked: Tracked) -> bool:
         """Signal the supervisor to read the requests; return False if none is known to live."""
+        return self._signal(tracked, signal.SIGTERM)
+
+    def wake_supervisor(self, tracked: Tracked) -> bool:
+        """Have the supervisor look for sessions; return False if none is known to live.
+
+        SIGTERM without a request is that of a machine that shuts down.
+        """
+        return self._signal(tracked, signal.SIGCHLD)
+
+    def _signal(self, tracked: Tracked, number: signal.Signals) -> bool:
         if tracked.handle is None:
             return False
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(tracked.handle, signal.SIGTERM)
+            signal.pidfd_send_signal(tracked.handle, number)
         return True
 
     def run_in_background(self, work: Callable[[], Awaitable[None]]) -> None:
