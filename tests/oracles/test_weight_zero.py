@@ -16,7 +16,7 @@ from judges.rest import breaches
 from judges.without_right import after_others, differences
 
 SEEDS = range(80)
-GUEST = {"weight": 0}
+GUEST: dict[str, Any] = {"weight": 0}
 DEPARTMENT: dict[str, Any] = {"dept": 6, "team": {"parent": "dept", **GUEST}, "other": 2}
 
 

@@ -39,9 +39,8 @@ def divide(total: int, siblings: Sequence[ProjectNode], *, by_service: bool = Fa
     for one in siblings:
         one.share = min(total if one.quota == UNLIMITED else one.quota, one.due)
         left -= one.share
-    for wishes in _service_steps(siblings) if by_service else (*_priorities(siblings), _last(siblings)):
-        if left <= 0:
-            return
+    levels = _service_steps(siblings) if by_service else _levels(siblings)
+    while left > 0 and (wishes := next(levels, None)) is not None:
         rounded: Rounded = {}
         left = _divide_by_weight(left, wishes, rounded)
         for one in sorted(rounded, key=rounded.__getitem__)[:left]:
@@ -49,18 +48,14 @@ def divide(total: int, siblings: Sequence[ProjectNode], *, by_service: bool = Fa
             left -= 1
 
 
-def _priorities(siblings: Sequence[ProjectNode]) -> list[Wishes]:
-    """Return all wishes by project priority, highest first; weight 0 never takes part."""
+def _levels(siblings: Sequence[ProjectNode]) -> Iterator[Wishes]:
+    """Yield all wishes by project priority, highest first, without weight 0; then its requests within quotas."""
     levels: dict[int, Wishes] = {}
     for one in siblings:
         if one.weight > 0:
             levels.setdefault(-one.priority, {})[one] = one.due_wish
-    return [levels[priority] for priority in sorted(levels)]
-
-
-def _last(siblings: Sequence[ProjectNode]) -> Wishes:
-    """Return the requests within quotas, those of weight 0 as well."""
-    return {one: min(one.quota, one.requestable) for one in siblings if one.weightless}
+    yield from (levels[priority] for priority in sorted(levels))
+    yield {one: min(one.quota, one.requestable) for one in siblings if one.weightless}
 
 
 def _service_steps(siblings: Sequence[ProjectNode]) -> Iterator[Wishes]:
