@@ -113,7 +113,7 @@ def times_as_fast(p: Params) -> str:
 
 def _faster_spread(p: Params) -> Sentences:
     there, here = (spread_words(str(p.get(level)), number(p, nodes)) for level, nodes in _SPREADS)
-    yield advice(f"{capital(there)} jobs like it were {times_as_fast(p)} as {here}, {_by(p)}.")
+    yield advice(f"{capital(there)} jobs like it were {times_as_fast(p)} as {here} {_by(p)}.")
 
 
 _SPREADS = (("faster_level", "faster_nodes"), ("level", "nodes"))
@@ -121,12 +121,12 @@ _SPREADS = (("faster_level", "faster_nodes"), ("level", "nodes"))
 
 def _faster_type(p: Params) -> Sentences:
     there, here = labelled(str(p.get("faster_type"))), labelled(str(p.get("gpu_type")))
-    yield advice(f"On {there} GPUs jobs like it were {times_as_fast(p)} as on {here} GPUs, {_by(p)}.")
+    yield advice(f"On {there} GPUs jobs like it were {times_as_fast(p)} as on {here} GPUs {_by(p)}.")
 
 
 def _better_size(p: Params) -> Sentences:
     there, here = _size(p, "better_workers", "better_gpus"), _size(p, "workers", "gpus")
-    yield advice(f"With {there} jobs like it were {times_as_fast(p)} as with {here}, {_by(p)}.")
+    yield advice(f"With {there} jobs like it were {times_as_fast(p)} as with {here} {_by(p)}.")
 
 
 def _size(p: Params, many: str, each: str) -> str:
@@ -136,7 +136,7 @@ def _size(p: Params, many: str, each: str) -> str:
 
 
 def _by(p: Params) -> str:
-    return f"by {amount(number(p, 'faster_runs'))} and {count(number(p, 'runs'), 'run')}"
+    return f"({count(number(p, 'faster_runs'), 'run')} against {amount(number(p, 'runs'))})"
 
 
 ESTIMATES: Table = {

@@ -46,12 +46,12 @@ def _node_drained(p: Params) -> Sentences:
 
 def _slow_node(p: Params) -> Sentences:
     known = (
-        f"by {count(number(p, 'works'), 'kind')} of jobs"
+        f"({count(number(p, 'works'), 'kind')} of jobs)"
         if p.get("works")
-        else f"by {count(number(p, 'runs'), 'run')} on it and {number(p, 'other_runs')} elsewhere"
+        else f"({count(number(p, 'runs'), 'run')} on it against {number(p, 'other_runs')} elsewhere)"
     )
     times = amount(round(real(p, "times"), 2))
-    yield cause(f"The same jobs took {times} times as long on it as on other nodes with the same GPUs, {known}.")
+    yield cause(f"The same jobs took {times} times as long on it as on other nodes with the same GPUs {known}.")
 
 
 def _node_what_to_do(p: Params) -> Sentences:

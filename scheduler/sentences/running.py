@@ -70,11 +70,11 @@ def _slow(p: Params) -> Sentences:
     here = spread_words(str(p.get("level")), number(p, "nodes"))
     there = spread_words(str(p.get("faster_level")), number(p, "faster_nodes"))
     if number(p, "works"):
-        known = f"by {count(number(p, 'works'), 'kind')} of jobs"
-        yield advice(f"It runs {here}: other jobs were {times_as_fast(p)} {there}, {known}.")
+        known = f"({count(number(p, 'works'), 'kind')} of jobs)"
+        yield advice(f"It runs {here}: other jobs were {times_as_fast(p)} {there} {known}.")
         return
-    known = f"by {count(number(p, 'faster_runs'), 'run')} there and {amount(number(p, 'runs'))} like this"
-    yield advice(f"It runs {here}: jobs like it were {times_as_fast(p)} {there}, {known}.")
+    known = f"({count(number(p, 'faster_runs'), 'run')} there against {amount(number(p, 'runs'))} like this)"
+    yield advice(f"It runs {here}: jobs like it were {times_as_fast(p)} {there} {known}.")
     if real(p, "longer"):
         yield advice(f"The rest of its work takes about {roughly(real(p, 'longer'))} longer here.")
 

@@ -89,9 +89,10 @@ async def test_a_job_that_sits_badly_is_told_what_that_costs(runs):
     await both_ways(runs)
     job = await runs.start()
     assert {gpu.node for gpu in job.held} == {"n0", "n1"}
+    slower = "It runs on 2 nodes: jobs like it were 1.7 times as fast on one node"
     assert await runs.check(job) == [
         "Running on 2 GPUs, all within the quota.",
-        "It runs on 2 nodes: jobs like it were 1.7 times as fast on one node, by 3 runs there and 3 like this.",
+        f"{slower} (3 runs there against 3 like this).",
     ]
     job = await runs.report(job, 0, 0.0, of=20_000)
     job = await runs.report(job, 1, 3.0)
@@ -123,7 +124,7 @@ async def test_a_work_that_is_new_is_told_by_those_of_others(runs):
     job = await runs.start(name="new")
     assert await runs.check(job) == [
         "Running on 2 GPUs, all within the quota.",
-        "It runs on 2 nodes: other jobs were 1.7 times as fast on one node, by 5 kinds of jobs.",
+        "It runs on 2 nodes: other jobs were 1.7 times as fast on one node (5 kinds of jobs).",
     ]
 
 
@@ -144,7 +145,8 @@ async def test_the_next_job_is_advised_by_what_runs_on_other_numbers_of_gpus_did
         await runs.run(600, workers=1, gpus=4)
         await runs.run(660, workers=1, gpus=2)
     told = advice(runs, name="train", gpus=4)
-    assert told.text == "With 2 t4 GPUs jobs like it were 0.91 times as fast as with 4 t4 GPUs, by 3 and 3 runs."
+    advised = "With 2 t4 GPUs jobs like it were 0.91 times as fast as with 4 t4 GPUs (3 runs against 3)."
+    assert told.text == advised
     assert [(row.gpus, row.placed, row.runs) for row in told.placements] == [
         (4, "on one node", 3),
         (2, "on one node", 3),
@@ -180,7 +182,7 @@ async def test_a_faster_type_is_advised(runs):
     for _ in range(3):
         await runs.run(600, workers=1, gpu_types=["t4"])
         await runs.run(240, workers=1, gpu_types=["a100"])
-    told = "On a100 GPUs jobs like it were 2.5 times as fast as on t4 GPUs, by 3 and 3 runs."
+    told = "On a100 GPUs jobs like it were 2.5 times as fast as on t4 GPUs (3 runs against 3)."
     assert advice(runs, name="train", gpu_types=["t4"]).text == told
     assert advice(runs, name="train").text == told
     assert advice(runs, name="train", gpu_types=["a100", "t4"]).text == ""
@@ -190,6 +192,6 @@ async def test_a_faster_spread_is_told_before_and_preferred(runs):
     blockers = await both_ways(runs)
     await runs.unblock(blockers)
     told = advice(runs, name="train", workers=2)
-    assert told.text == "On one node jobs like it were 1.7 times as fast as on 2 nodes, by 3 and 3 runs."
+    assert told.text == "On one node jobs like it were 1.7 times as fast as on 2 nodes (3 runs against 3)."
     spec = runs.pool.engine._parts.state.jobs[(await runs.start()).id].spec
     assert spec.fastest == Spread("node", 1)

@@ -147,7 +147,7 @@ async def test_a_slow_node_is_drained_its_job_goes_on_elsewhere_and_the_admin_is
     moved = await steps.pool.state(waits.id, "running", attempt=2)
     assert moved.held[0].node != "bad"
     times = "The same jobs took 2 times as long on it as on other nodes with the same GPUs"
-    why = f"{times}, by 6 runs on it and 10 elsewhere."
+    why = f"{times} (6 runs on it against 10 elsewhere)."
     assert drains(steps.pool) == {"bad": why}
     [mail] = await steps.pool.engine.outbox.waiting(("admin", EMAIL))
     assert mail.notification.title == "The node bad was drained."

@@ -21,7 +21,7 @@ time.sleep(2)
 current_job().report(step=2, of=100_000)
 time.sleep(600)
 """
-TOLD = "It runs on one node: jobs like it were 1.7 times as fast in one GPU link island, by 3 runs there and 4"
+TOLD = "It runs on one node: jobs like it were 1.7 times as fast in one GPU link island (3 runs there against 4"
 
 
 def test_a_job_that_sits_badly_says_what_that_costs(visit: Visit, service: Service) -> None:

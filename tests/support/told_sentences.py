@@ -210,10 +210,10 @@ RULES: list[tuple[str, Rule]] = [
     (r"It runs with (?P<number>\d+) of at most (?P<most>\d+) workers?\.", lambda job, found: [
         (("workers running", job.id), int(found["number"])), (("workers", job.id), int(found["most"]))
     ]),
-    ((rf"It runs {HERE}: jobs like it were (?P<times>[\d.]+) times as fast {THERE}, "
-     r"by (?P<there>\d+) runs? there and (?P<like>\d+) like this\."), _slow),
-    ((rf"It runs {HERE}: other jobs were (?P<times>[\d.]+) times as fast {THERE}, "
-     r"by (?P<kinds>\d+) kinds of jobs\."), _slow_by_others),
+    ((rf"It runs {HERE}: jobs like it were (?P<times>[\d.]+) times as fast {THERE} "
+     r"\((?P<there>\d+) runs? there against (?P<like>\d+) like this\)\."), _slow),
+    ((rf"It runs {HERE}: other jobs were (?P<times>[\d.]+) times as fast {THERE} "
+     r"\((?P<kinds>\d+) kinds of jobs\)\."), _slow_by_others),
     (r"The rest of its work takes about [\w ]+ longer here\.", _is("reports steps", True)),
     (r"(?:Saving its work|Stopping for a pause), then giving its (?P<gpus>\d+) GPUs? back\.", lambda job, found: [
         (("state", job.id), "pausing"), (("held", job.id), int(found["gpus"]))

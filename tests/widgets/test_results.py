@@ -238,7 +238,7 @@ ROW: dict[str, Any] = {
 }
 ADVICE = wire.Advice(
     reasons=[],
-    text="On one node jobs like it were 1.7 times as fast as on 2 nodes, by 3 and 4 runs.",
+    text="On one node jobs like it were 1.7 times as fast as on 2 nodes (3 runs against 4).",
     placements=[
         wire.MeasuredPlacement(**ROW, steps_per_second=12.345),
         wire.MeasuredPlacement(**{**ROW, "placed": "on 2 nodes", "nodes": 2, "runs": 4}, steps_per_second=0.25),
