@@ -186,13 +186,17 @@ def _speed(row: MeasuredPlacement) -> str:
     return f"{1 / row.steps_per_second:.3g} s for a step"
 
 
-def expectation(starts: Starts, now: float, verb: str = "starts") -> str:
-    """Return ``Likely starts in about 12 min (between 5 and 40 min).``, or why that is not known."""
+def expectation(starts: Starts, now: float, verb: str = "starts", *, who: str = "") -> str:
+    """Return ``Likely starts in about 12 min (between 5 and 40 min).``, or why that is not known.
+
+    ``who`` is the subject if it is not the job itself: ``The next trial likely starts any moment.``
+    """
     if starts.likely is None:
         return "" if starts.why is None else starts.why.text
     if now - starts.likely > LATE:
-        return f"It was expected to {verb.removesuffix('s')} {wording.roughly(now - starts.likely)} ago."
-    return f"Likely {verb} {moment(starts, now)}."
+        late = wording.roughly(now - starts.likely)
+        return f"{who or 'It'} was expected to {verb.removesuffix('s')} {late} ago."
+    return f"{f'{who} likely' if who else 'Likely'} {verb} {moment(starts, now)}."
 
 
 def prospect(forecast: Forecast) -> str:

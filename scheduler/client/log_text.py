@@ -23,6 +23,7 @@ LONGEST = 1 << 16
 """Number of characters after which a line is printed although it has not ended."""
 
 _HOME = re.compile(r"\x1b\[[01]?G")
+_UP = re.compile(r"\x1b\[(\d{0,2})[AF]")
 _RESETS = re.compile(r"\x1b\[0*m")
 _CUT = re.compile(r"\x1b[^a-zA-Z]{0,32}$")
 
@@ -119,8 +120,31 @@ def _visible(text: str) -> str:
 
 
 def whole_text(text: str, *, colours: bool) -> str:
-    """Return a whole log, whose last line may lack its end."""
-    return "\n".join(folded(line, colours=colours) for line in text.split("\n"))
+    """Return a whole log as a terminal shows it: bars within bars are a line each.
+
+    The last line may lack its end.
+    """
+    return "\n".join(folded(line, colours=colours) for line in _rows(_CUT.sub("", text)))
+
+
+def _rows(text: str) -> list[str]:
+    """Return the lines after all moves up; what is written over one follows it after a carriage return."""
+    lines = text.split("\n")
+    if not _UP.search(text):
+        return lines
+    rows, row, is_fresh = [""], 0, True
+    for number, line in enumerate(lines):
+        if number:
+            row, is_fresh = row + 1, True
+        if row == len(rows):
+            rows.append("")
+        written, *moves = _UP.split(line)
+        for up, piece in zip(["0", *moves[::2]], [written, *moves[1::2]], strict=True):
+            row = max(0, row - int(up or 1))
+            rows[row] += "\r" + piece if is_fresh and rows[row] and piece else piece
+            if shown := ESCAPES.sub("", piece):
+                is_fresh = shown.endswith("\r")
+    return rows
 
 
 def attempt_mark(job: Job, number: int, now: float) -> str:

@@ -102,6 +102,18 @@ def test_a_whole_log_keeps_its_lines() -> None:
     assert folded("\x1b[1G 9%\x1b[1G10%", colours=False) == "10%"
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("outer 0%\n\rinner 10%\x1b[A\n\rinner 90%\x1b[A\router 1%\n\n", "outer 1%\ninner 90%\n"),
+        ("a\nb\r\x1b[2K\x1b[1A\x1b[2Kc\x1b[99Ad\n\n\n", "cd\n\n\n"),
+        ("done\x1b[3", "done"),
+    ],
+)
+def test_a_whole_log_is_what_a_terminal_shows_bars_within_bars_too(given: str, shown: str) -> None:
+    assert whole_text(given, colours=False) == shown
+
+
 def attempt(number: int, **more: object) -> Attempt:
     fields = {"state": "running", "workers": 1, "created": 0.0, "gpus": [], **more}
     return Attempt(number=number, **fields)  # type: ignore[arg-type]

@@ -42,6 +42,12 @@ def test_what_was_paused_resumes():
     assert expectation(starts(60, 60, 60), NOW, "resumes") == "Likely resumes in about 1 min."
 
 
+def test_of_a_sweep_that_has_started_the_next_trial_starts():
+    who = "The next trial"
+    assert expectation(starts(60, 60, 60), NOW, who=who) == "The next trial likely starts in about 1 min."
+    assert expectation(starts(-300, -180), NOW, who=who) == "The next trial was expected to start 3 min ago."
+
+
 def test_a_prospect_is_the_estimate_of_the_pool():
     told = Forecast(at=NOW, until=NOW, job=starts(0, 0, 0), starts={}, projects={}, shifts=[])
     assert not prospect(told)

@@ -57,6 +57,13 @@ def test_hostile_text_is_shown_and_does_nothing(gallery: Page) -> None:
         ("\x1b]8;;http://evil\x07link\x1b]8;;\x07", "link"),
         ("bell\x07 null\x00", "bell null"),
         ("10%\r50%\r100%\nend\r\n", "100%\nend\n"),
+        ("\x1b[1G 9%\x1b[1G10%", "10%"),
+        ("outer 0%\n\rinner 10%\x1b[A\n\rinner 90%\x1b[A\router 1%\n\n", "outer 1%\ninner 90%\n"),
+        ("a\nb\r\x1b[2K\x1b[1A\x1b[2Kc\x1b[99Ad\n\n\n", "cd\n\n\n"),
+        ("done 3\x1b[K\n100%\r\x1b[K", "done 3\n"),
+        ("a\x1b[3", "a"),
+        ("a\x0bb", "ab"),
+        ("a\x1b[0Ab", "ab"),
     ],
 )
 def test_terminal_and_direction_characters_are_left_out(gallery: Page, given: str, shown: str) -> None:

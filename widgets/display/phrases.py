@@ -111,9 +111,11 @@ def why(job: Job) -> str:
 
 def starts(job: Job, now: float) -> str:
     """Return when a waiting job is expected to start or resume; empty if unknown."""
-    return (
-        "" if job.starts is None else clean(expectation(job.starts, now, "resumes" if job.attempt else "starts"))
-    )
+    if job.starts is None:
+        return ""
+    has_started = job.trials is not None and job.started is not None
+    verb, who = "resumes" if job.attempt else "starts", "The next trial" if has_started else ""
+    return clean(expectation(job.starts, now, verb, who=who))
 
 
 def asked(job: Job) -> str:

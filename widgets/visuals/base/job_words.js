@@ -253,7 +253,7 @@ export function startWords(job, now, few = false) {
   const verb = attempt ? "resume" : "start";
   const at = !few && attempt && Number.isFinite(saved) ? ` at step ${amount(saved)}` : "";
   const late = now - starts.likely;
-  const who = trials?.running ? "The next trial" : "";
+  const who = trials && job.started ? "The next trial" : "";
   const expected =
     late > LATE_S
       ? `${who || "It"} was expected to ${verb} ${roughly(late)} ago.`

@@ -8,6 +8,15 @@ const RECENT_LASTS_S = 10;
 const OLD_LASTS_S = 60;
 const ESCAPES =
   /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[PX^_][^\u001b]*(?:\u001b\\)?|[ -/]*[0-~])/g;
+/** Moves of a terminal's cursor that progress bars make, and an escape sequence whose end is still to come. */
+const HOME = /\u001b\[[01]?G/g;
+const UP = /\u001b\[(\d{0,2})[AF]/g;
+const UNFINISHED = /\u001b(?:\[[0-?]*[ -/]*)?$/;
+const MOVING = /[\r\u001b]/;
+const ERASE = /\u001b\[[02]?K/g;
+/** A move up by one line, and what erases a line, among text without escape sequences. */
+const ONE_UP = "\u000b";
+const ERASED = "\u000c";
 const INVISIBLE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
 const NOT_FINITE = { NaN: "NaN", Infinity: "∞", "-Infinity": "−∞" };
@@ -37,19 +46,36 @@ export function clean(text) {
   return cleanLines(text).replace(/\s+/g, " ").trim();
 }
 
-/** The same for text of several lines; a line overwritten by carriage returns shows its last state. */
+/** The same for text of several lines, as a terminal shows them in the end: each progress bar is one line. */
 export function cleanLines(text) {
-  return String(text ?? "")
-    .replace(ESCAPES, "")
-    .split("\n")
-    .map(lastWritten)
-    .join("\n")
-    .replace(INVISIBLE, "");
+  const given = String(text ?? "");
+  if (!MOVING.test(given)) return given.replace(INVISIBLE, "");
+  const moves = given
+    .replace(UNFINISHED, "")
+    .replace(HOME, "\r")
+    .replace(ERASE, ERASED)
+    .replace(UP, (_, lines) => ONE_UP.repeat(Math.max(1, Number(lines))))
+    .replace(ESCAPES, "");
+  return settled(moves).replace(INVISIBLE, "");
 }
 
-function lastWritten(line) {
-  const written = line.replace(/\r+$/, "");
-  return written.slice(written.lastIndexOf("\r") + 1);
+/** Text after all its moves: at the beginning of a line the next text replaces what was there. */
+function settled(text) {
+  const rows = [""];
+  let row = 0;
+  let isFresh = true;
+  for (const part of text.split(/([\n\r\u000b\u000c])/)) {
+    if (part === "\n") row += 1;
+    if (part === "\n" || part === "\r") isFresh = true;
+    else if (part === ONE_UP) row = Math.max(0, row - 1);
+    else if (part === ERASED) rows[row] = isFresh ? "" : rows[row];
+    else if (part) {
+      rows[row] = isFresh ? part : rows[row] + part;
+      isFresh = false;
+    }
+    if (row === rows.length) rows.push("");
+  }
+  return rows.join("\n");
 }
 
 /** `1 GPU`, `4 GPUs`. */
