@@ -52,6 +52,29 @@ def test_the_pool_is_in_the_frame_although_the_network_changed_while_the_page_wa
     assert len({*ended}) == 3
 
 
+def test_the_panel_says_that_an_answer_is_overdue_and_what_helps_until_it_comes(
+    lab: Lab, context: BrowserContext
+) -> None:
+    lab.write("late.ipynb", ("1", None))
+    held: list[Route] = []
+    holding = True
+    context.route(
+        "**/springtide/api/v1/jobs?*", lambda route: held.append(route) if holding else route.continue_()
+    )
+    tab = lab.open(context, "late.ipynb")
+    expect(tab.get_by_test_id("pool-status")).to_be_visible()
+    tab.evaluate("() => window.jupyterapp.commands.execute('springtide:show-pool')")
+    stale = tab.get_by_test_id("panel-stale")
+    expect(stale).to_contain_text("An answer of the pool is overdue.")
+    expect(stale).to_contain_text("close tabs of it that still load")
+    holding = False
+    for route in held:
+        route.continue_()
+    expect(tab.get_by_test_id("panel-mine")).to_be_visible()
+    expect(stale).to_have_count(0)
+    context.unroute("**/springtide/api/v1/jobs?*")
+
+
 def test_the_pool_and_my_jobs_are_in_the_frame_and_jobs_are_sent_from_it(
     lab: Lab, context: BrowserContext, susan: Client, submit: Callable[..., Job]
 ) -> None:

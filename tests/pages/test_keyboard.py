@@ -78,6 +78,29 @@ def test_my_jobs_are_found_selected_and_changed_by_keyboard(
     page.wait_for_url(f"**/jobs/{running.id}")
 
 
+def test_runs_are_selected_compared_zoomed_into_and_left_by_keyboard(
+    visit: Visit, service: Service, running: wire.Job
+) -> None:
+    other = service.submit("susan", "python3", "-c", REPORTING, name="another")
+    service.until(other.id, lambda found: found.progress.step == 2)
+    page = visit("susan")
+    keys = Keyboard(page)
+    for job in (running, other):
+        keys.press(page.locator(f"[data-job='{job.id}']").get_by_test_id("select-job"), "Space")
+    keys.press(page.get_by_test_id("selected-compare"))
+    page.wait_for_url("**/compare?*")
+    keys.reach(page.get_by_role("region", name="What differs"))
+    plot = page.get_by_test_id("overlay-loss")
+    expect(plot.get_by_test_id("overlay-run")).to_have_count(2)
+    keys.press(plot, "+")
+    expect(page.get_by_test_id("shape-from")).to_have_value("0.5")
+    expect(plot).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("shape-from")).to_have_value("")
+    keys.press(page.get_by_role("link", name="My jobs").last)
+    expect(page.get_by_test_id("job-row")).to_have_count(2)
+
+
 def test_a_job_is_read_cancelled_and_run_again_on_its_page_by_keyboard(visit: Visit, running: wire.Job) -> None:
     page = visit("susan", f"jobs/{running.id}")
     keys, card = Keyboard(page), page.get_by_test_id("job-card")

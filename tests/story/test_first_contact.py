@@ -35,6 +35,7 @@ def test_the_first_pages_carry_the_products_name_and_one_word_for_workspaces(hub
     jemma.tab.goto(f"{hub.url}/hub/home")
     links = ["Home", "My jobs", "Pool", "Workspaces", "Report", "Notifications", "Token"]
     expect(jemma.tab.locator("nav .nav-link")).to_have_text(links)
+    expect(jemma.tab.get_by_role("heading", name="Your workspace")).to_be_visible()
     expect(jemma.tab.locator("main #start")).to_have_text(re.compile(r"Start\s+my workspace"))
     jemma.tab.goto(f"{hub.url}/hub/spawn")
     jemma.tab.route("**/progress*", lambda route: route.abort())

@@ -90,8 +90,7 @@ export function projectMark(name, colour, key) {
     "span",
     { key: key ?? `project ${name}`, class: "st-project" },
     h("span", { class: "st-key st-solid", style: colourOf(colour), "aria-hidden": "true" }),
-    " ",
-    clean(name),
+    h("span", { class: "st-project-name", title: clean(name) }, clean(name)),
   );
 }
 

@@ -83,7 +83,7 @@ export function plotFigure({ name, label, style, zooming: zoomable, selection },
   const { width, height, right, top, bottom } = SIZE;
   const { left } = plot;
   const svg = { key: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, "data-testid": name };
-  const end = { key: "across", class: "st-axis-name", x: width - right, y: height - 2, "text-anchor": "end" };
+  const end = { key: "across", class: "st-axis-name", x: width - right, y: height - 5, "text-anchor": "end" };
   const inside = {
     x: left - EDGE,
     y: top - EDGE,

@@ -180,7 +180,6 @@ function drawGroup(title, columns, shown, set) {
           "data-testid": `column-${key}`,
           on: { change: (event) => set(key, event.target.checked) },
         }),
-        " ",
         column.name,
       );
     }),

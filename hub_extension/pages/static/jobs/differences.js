@@ -86,20 +86,24 @@ function drawHead(job, name, place, without) {
   return h(
     "th",
     { key: job.id, scope: "col", "data-testid": "compared-job" },
-    runKey(place),
+    h(
+      "div",
+      { key: "tools", class: "st-compared-tools" },
+      runKey(place),
+      without &&
+        h(
+          "a",
+          {
+            key: "without",
+            class: "st-button st-without",
+            href: without(job.id),
+            "aria-label": `Compare without ${name}`,
+            "data-testid": "compare-without",
+          },
+          "×",
+        ),
+    ),
     h("a", { key: "name", class: "st-clamped", href: jobPath(job.id), title: name }, h("bdi", {}, name)),
-    without &&
-      h(
-        "a",
-        {
-          key: "without",
-          class: "st-button st-without",
-          href: without(job.id),
-          "aria-label": `Compare without ${name}`,
-          "data-testid": "compare-without",
-        },
-        "×",
-      ),
   );
 }
 

@@ -50,20 +50,24 @@ export function drawShapeFields(shown, redraw) {
         }),
         " Logarithmic",
       ),
-      ["from", "to"].map((end) =>
-        h(
-          "label",
-          { key: end },
-          end === "from" ? `From ${unit} ` : "to ",
-          h("input", {
-            type: "number",
-            class: "form-control form-control-sm",
-            value: shape[end] ?? "",
-            min: 0,
-            step: "any",
-            "data-testid": `shape-${end}`,
-            on: { change: (event) => change({ [end]: number(event) }) },
-          }),
+      h(
+        "span",
+        { key: "span", class: "st-shape-span" },
+        ["from", "to"].map((end) =>
+          h(
+            "label",
+            { key: end },
+            end === "from" ? `From ${unit} ` : "to ",
+            h("input", {
+              type: "number",
+              class: "form-control form-control-sm",
+              value: shape[end] ?? "",
+              min: 0,
+              step: "any",
+              "data-testid": `shape-${end}`,
+              on: { change: (event) => change({ [end]: number(event) }) },
+            }),
+          ),
         ),
       ),
       isZoomed && button("shape-whole", "Show all", () => change(WHOLE)),
