@@ -29,7 +29,7 @@ def test_axe_finds_nothing_in_panel_cards_tabs_and_dialogs(
     tab = lab.open(context, "seen.ipynb")
     expect(tab.get_by_test_id("job-card")).to_have_count(3)
     tab.evaluate(RUN, ["springtide:show-pool", {}])
-    expect(tab.get_by_test_id("panel-ended").get_by_test_id("job-row")).to_have_count(1)
+    expect(tab.get_by_test_id("panel-ended").locator(f"[data-job='{jobs[1].id}']")).to_be_visible()
     found: list[str] = []
 
     def look_at(*places: str) -> None:

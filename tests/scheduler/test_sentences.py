@@ -67,8 +67,10 @@ ONE_OR_MANY = re.compile(
 )
 CLUMSY = re.compile(r"None\b(?! of)|[(){}]| [,.:]|\.\.|:\.|  |\ba (8|11|18)\b")
 
-ASIDE = re.compile(r" \((exit code 75|within [^()]+|between [^()]+|[^()]+ at the earliest)\)")
-"""What stands in parentheses: an exit code, and the range of a start."""
+_RANGE = r"within [^()]+|between [^()]+|[^()]+ at the earliest"
+_COUNTED = r"[^()]+ against [^()]+|\d+ kinds? of jobs"
+ASIDE = re.compile(rf" \((exit code 75|{_RANGE}|{_COUNTED})\)")
+"""What stands in parentheses: an exit code, the range of a start, and what a comparison is of."""
 
 JOB = {"job": "a1", "name": NAMES, "project": NAMES}
 OTHER = {"for_job": "b2", "for_name": NAMES, "for_project": NAMES, "for_user": "joe"}
