@@ -88,6 +88,7 @@ COMMANDS = {
     ),
     "unfreeze": Entry(f"{HERE}.interventions:unfreeze", "", "Let the jobs of a project start again."),
     "datasets": Entry(f"{HERE}.pool:datasets", "", "Show the datasets that your jobs may name."),
+    "presets": Entry(f"{HERE}.presets:presets", "", "Show the presets of jobs, define and delete them."),
     "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
     "drain": Entry(
         f"{HERE}.pool:drain", "", "Let nothing new start on nodes or GPUs; their jobs continue elsewhere."

@@ -16,7 +16,15 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.scheduler.client import Client
 from springtide.scheduler.resources.quantities import shown_memory
 from springtide.scheduler.scenario.document import ScenarioError, decode, load
-from springtide.scheduler.wire import JobRanges, PoolFile, PoolFileDifference, PoolFileEdit, PoolFileView
+from springtide.scheduler.wire import (
+    OPTIONS,
+    JobRanges,
+    PoolFile,
+    PoolFileDifference,
+    PoolFileEdit,
+    PoolFileView,
+)
+from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wording import count, given
 
 STANDARD = "-"
@@ -26,6 +34,8 @@ HEADER = (
     "`springtide apply -f FILE` shows what another state of this file changes, asks, and applies it.",
     "A field that is left out stays as it is.",
 )
+WITH_UNITS = frozenset({Kind.MEMORY, Kind.DURATION, Kind.PRIORITY})
+"""The kinds of options whose values a file has as people write them."""
 PLAIN = (str, int, float, bool, type(None))
 
 
@@ -130,7 +140,10 @@ def _refused(found: PoolFileDifference, shown: str) -> str:
 
 
 def plain(file: PoolFile) -> dict[str, Any]:
-    """Return the content of a file as plain data: of ranges those that bound something, memory in units."""
+    """Return the content of a file as plain data: of ranges those that bound something, memory in units.
+
+    Presets are there where there are some.
+    """
     data: dict[str, Any] = msgspec.to_builtins(file)
     unbounded = msgspec.to_builtins(JobRanges())
     for part in data.get("projects", {}).values():
@@ -138,14 +151,27 @@ def plain(file: PoolFile) -> dict[str, Any]:
         if isinstance(memory := ranges.get("max_memory"), int):
             ranges["max_memory"] = shown_memory(memory)
         part["ranges"] = ranges
+    for part in (data, *data.get("projects", {}).values()):
+        presets = {name: _plain_preset(preset) for name, preset in part.pop("presets", {}).items()}
+        if presets:
+            part["presets"] = presets
     return data
+
+
+def _plain_preset(preset: dict[str, Any]) -> dict[str, Any]:
+    """Return a preset with its options as people write them: amounts of memory and times with units."""
+    shown = {
+        name: OPTIONS[name].text(value) if OPTIONS[name].kind in WITH_UNITS else value
+        for name, value in preset["options"].items()
+    }
+    return {**({"about": preset["about"]} if preset["about"] else {}), "options": shown}
 
 
 def as_yaml(view: PoolFileView) -> str:
     """Return the file as YAML, with what it cannot change as comments at the top."""
     comments = "".join(f"# {one_line(line)}\n" for line in (*HEADER, *view.locked))
     data = plain(view.file)
-    ordered = {key: data[key] for key in ("idle", "projects", "people") if key in data}
+    ordered = {key: data[key] for key in ("idle", "presets", "projects", "people") if key in data}
     return comments + yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, default_flow_style=False)
 
 

@@ -190,6 +190,7 @@ from springtide.scheduler.wire.pool_file import (
     PoolFileView,
     ProjectPart,
 )
+from springtide.scheduler.wire.presets import PresetList, PresetPart, PresetRequest, PresetView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reports import (
     REPORT_COLUMNS,
@@ -427,6 +428,10 @@ __all__ = [
     "PoolUsage",
     "PoolView",
     "PopulationView",
+    "PresetList",
+    "PresetPart",
+    "PresetRequest",
+    "PresetView",
     "Problem",
     "Program",
     "Progress",

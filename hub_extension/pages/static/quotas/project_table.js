@@ -266,10 +266,18 @@ function drawNewRow(projects, editing) {
   ];
 }
 
+function isAmount(value) {
+  return value === null || typeof value === "number";
+}
+
 /** A field's value in words. */
 export function valueWords(value) {
   if (value === null || value === undefined) return "none";
   if (value.max_priority !== undefined) return rangeWords(value);
+  if (typeof value === "object" && !Array.isArray(value) && !Object.values(value).every(isAmount))
+    return Object.entries(value)
+      .map(([name, each]) => `${clean(name)} ${valueWords(each)}`)
+      .join(", ");
   if (typeof value === "object" && !Array.isArray(value))
     return (
       Object.entries(value)
