@@ -82,6 +82,7 @@ COMMANDS = {
     ),
     "export": Entry(f"{HERE}.pool_file:export", "simulate", "Write projects, quotas and members as a file."),
     "apply": Entry(f"{HERE}.pool_file:apply", "simulate", "Make projects, quotas and members as a file has them."),
+    "copy-rules": Entry(f"{HERE}.pool_file:copy_rules", "simulate", "Give a project the rules of another one."),
     "budget": Entry(f"{HERE}.budget:budget", "", "Give a project a budget for each month, or show the budgets."),
     "freeze": Entry(
         f"{HERE}.interventions:freeze", "", "Let no job of a project start; those that run are paused."

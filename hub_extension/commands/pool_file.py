@@ -1,4 +1,4 @@
-"""``springtide export`` and ``springtide apply``: projects, people and rules as a file."""
+"""``springtide export``, ``apply`` and ``copy-rules``: projects, people and rules as a file, and their copies."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from springtide.scheduler.wire import (
     PoolFileDifference,
     PoolFileEdit,
     PoolFileView,
+    RulesCopy,
 )
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wording import count, given
@@ -82,6 +83,34 @@ def apply(*, name: str, dry_run: bool, prune: bool, yes: bool, as_json: bool) ->
         applied(client, content, shown, dry_run=dry_run, yes=yes, as_json=as_json, prune=prune)
 
 
+@click.command("copy-rules")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@click.option("--yes", is_flag=True, help="Do not ask whether to apply the changes.")
+@json_option
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def copy_rules(*, source: str, target: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Give a project the rules of another one, all or nothing: springtide copy-rules vision robots.
+
+    Its limit, weight, priority, ranges, rule for idle workspaces and presets become those of the other; quotas and
+    members stay. A project that does not exist is made, where the other one is. Shows each change first and asks.
+    """
+    copy = RulesCopy(source=source, dry_run=True)
+    with Client() as client:
+        found = client.copy_rules(target, copy)
+        if found.problems:
+            raise FileError(_refused(found, f"The copy of the rules of {source}"))
+        if not as_json:
+            _show(found, f"{target} has the rules of {source} already.")
+        if found.changes and not dry_run:
+            _ask(found, yes=yes, as_json=as_json)
+            agreed = msgspec.structs.replace(copy, dry_run=False, version=found.version)
+            found = client.copy_rules(target, agreed)
+            _say_applied(found, as_json=as_json)
+    if as_json:
+        print_json(found)
+
+
 def applied(
     client: Client,
     content: dict[str, Any],
@@ -102,28 +131,38 @@ def applied(
     if found.problems:
         raise FileError(_refused(found, shown))
     if not as_json:
-        _show(found, shown)
+        _show(found, f"The pool is as {shown} has it.")
     if found.changes and not dry_run:
-        if not yes:
-            click.confirm(f"Apply {_these(found)}?", abort=True, err=as_json)
+        _ask(found, yes=yes, as_json=as_json)
         found = client.apply_pool_file(
             msgspec.structs.replace(edit, dry_run=False, version=version or found.version)
         )
-        if not as_json:
-            click.echo(f"{count(len(found.changes), 'change')} applied.")
+        _say_applied(found, as_json=as_json)
     if as_json:
         print_json(found)
+
+
+def _ask(found: PoolFileDifference, *, yes: bool, as_json: bool) -> None:
+    """Ask whether to apply the changes, unless ``yes``. Raises `click.Abort` if not."""
+    if not yes:
+        click.confirm(f"Apply {_these(found)}?", abort=True, err=as_json)
+
+
+def _say_applied(found: PoolFileDifference, *, as_json: bool) -> None:
+    if not as_json:
+        click.echo(f"{count(len(found.changes), 'change')} applied.")
 
 
 def _these(found: PoolFileDifference) -> str:
     return "this change" if len(found.changes) == 1 else f"these {len(found.changes)} changes"
 
 
-def _show(found: PoolFileDifference, shown: str) -> None:
+def _show(found: PoolFileDifference, nothing: str) -> None:
+    """Print the changes, or ``nothing`` if there are none, and what stays."""
     for change in found.changes:
         click.echo(one_line(change.text))
     if not found.changes:
-        click.echo(one_line(f"The pool is as {shown} has it."))
+        click.echo(one_line(nothing))
     for sentence in found.kept:
         say(one_line(sentence))
 
@@ -140,10 +179,7 @@ def _refused(found: PoolFileDifference, shown: str) -> str:
 
 
 def plain(file: PoolFile) -> dict[str, Any]:
-    """Return the content of a file as plain data: of ranges those that bound something, memory in units.
-
-    Presets are there where there are some.
-    """
+    """Return the content of a file as plain data: of ranges those that bound something, memory in units."""
     data: dict[str, Any] = msgspec.to_builtins(file)
     unbounded = msgspec.to_builtins(JobRanges())
     for part in data.get("projects", {}).values():
@@ -152,9 +188,8 @@ def plain(file: PoolFile) -> dict[str, Any]:
             ranges["max_memory"] = shown_memory(memory)
         part["ranges"] = ranges
     for part in (data, *data.get("projects", {}).values()):
-        presets = {name: _plain_preset(preset) for name, preset in part.pop("presets", {}).items()}
-        if presets:
-            part["presets"] = presets
+        if "presets" in part:
+            part["presets"] = {name: _plain_preset(preset) for name, preset in part["presets"].items()}
     return data
 
 

@@ -648,6 +648,10 @@ class Client:
         """Return projects, people and rules as a file."""
         return self._http.struct(wire.PoolFileView, "GET", "pool-file")
 
+    def copy_rules(self, project: str, copy: wire.RulesCopy) -> wire.PoolFileDifference:
+        """Give a project the rules of another, or with ``dry_run`` return what that would change."""
+        return self._http.struct(wire.PoolFileDifference, "POST", _path("projects", project, "rules"), body=copy)
+
     def apply_pool_file(self, edit: wire.PoolFileEdit) -> wire.PoolFileDifference:
         """Make the pool as a file has it, or with ``dry_run`` return what that would change."""
         return self._http.struct(wire.PoolFileDifference, "PUT", "pool-file", body=edit)

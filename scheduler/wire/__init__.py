@@ -189,6 +189,7 @@ from springtide.scheduler.wire.pool_file import (
     PoolFileProblem,
     PoolFileView,
     ProjectPart,
+    RulesCopy,
 )
 from springtide.scheduler.wire.presets import PresetList, PresetPart, PresetRequest, PresetView
 from springtide.scheduler.wire.ranges import JobRanges
@@ -458,6 +459,7 @@ __all__ = [
     "Request",
     "Rerun",
     "RerunOf",
+    "RulesCopy",
     "SentTree",
     "Sentence",
     "Series",

@@ -81,6 +81,17 @@ class PoolFileEdit(Request, frozen=True, kw_only=True):
     prune: bool = False
 
 
+class RulesCopy(Request, frozen=True, kw_only=True):
+    """A project whose rules another one gets: limit, weight, priority, ranges, idle rule and presets.
+
+    ``version`` and ``dry_run`` are as in `PoolFileEdit`.
+    """
+
+    source: ProjectName
+    version: Annotated[str, Meta(max_length=64)] | UnsetType = UNSET
+    dry_run: bool = False
+
+
 class PoolFileChange(Answer, frozen=True, kw_only=True):
     """One change in words, and its values; ``kind`` is ``project``, ``person`` or ``pool``, ``name`` which one.
 

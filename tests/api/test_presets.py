@@ -241,10 +241,13 @@ async def test_a_deleted_project_takes_its_presets_along_and_back(pool: Any) -> 
 async def test_forecasts_and_advice_are_about_the_job_that_the_preset_makes(pool: Any) -> None:
     await define(pool, options={"gpus": 1_000}, project="vision")
     susan = pool.as_("susan")
-    job = {"preset": "small", "project": "vision"}
-    for path, body in (("/forecast", {"job": job, "starts": []}), ("/advice", job)):
-        refused = await susan.post(path, json=body)
+
+    async def answers(**own: Any) -> list[httpx.Response]:
+        job = {"preset": "small", "project": "vision", **own}
+        forecast = {"job": job, "starts": []}
+        return [await susan.post("/forecast", json=forecast), await susan.post("/advice", json=job)]
+
+    for refused in await answers():
         assert (refused.status_code, refused.json()["field"]) == (422, "gpus")
-    own = {**job, "gpus": 2}
-    for path, body in (("/forecast", {"job": own, "starts": []}), ("/advice", own)):
-        assert (await susan.post(path, json=body)).status_code == 200
+    for given in await answers(gpus=2):
+        assert given.status_code == 200

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import pytest
 from pages_service import Service
 from playwright.sync_api import Page, expect
 
 from springtide.scheduler import wire
 
 Visit = Callable[..., Page]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(service: Service) -> Iterator[None]:
+    """Leave no preset behind, no lead, and the ranges of projects as they were."""
+    yield
+    presets = service.engine.presets
+    for each in presets.listed([], None):
+        service.run(presets.remove(each.project, each.name, "admin"))
+    service.people.administers.pop("susan", None)
+    for project in ("vision", "nlp"):
+        whole = wire.ProjectEdit(ranges=wire.JobRanges())
+        service.run(service.engine.edit_project(project, whole, "admin", members={}))
 
 
 def test_a_preset_is_defined_changed_and_deleted(visit: Visit, service: Service) -> None:
@@ -43,7 +57,27 @@ def test_a_preset_is_defined_changed_and_deleted(visit: Visit, service: Service)
     page.get_by_test_id("audit-row").first.get_by_role("button", name="Undo").click()
     expect(page.get_by_test_id("audit-row").first).to_contain_text("took back deleting the preset small")
     assert service.engine.presets.named("small", "vision").options == {"gpus": 2, "time_limit": 7200.0}
-    service.run(service.engine.presets.remove("vision", "small", "admin"))
+
+
+def test_rules_are_copied_once_what_changes_was_seen(visit: Visit, service: Service) -> None:
+    engine = service.engine
+    service.run(engine.presets.set("vision", "small", wire.PresetPart(options={"gpus": 1}), "admin"))
+    ranges = wire.JobRanges(max_gpus=2)
+    service.run(engine.edit_project("vision", wire.ProjectEdit(ranges=ranges), "admin", members={}))
+    page = visit("admin", "admin")
+    page.get_by_test_id("copy-rules-nlp").click()
+    page.get_by_test_id("copy-source").select_option("vision")
+    changes = page.get_by_test_id("copy-changes")
+    expect(changes.get_by_role("listitem")).to_have_text(
+        ["“nlp”: range max_gpus none → 2", "“nlp”: preset small none → GPUs 1"]
+    )
+    page.get_by_test_id("copy-confirm").click()
+    expect(changes).to_have_count(0)
+    expect(page.get_by_test_id("ranges-nlp")).to_contain_text("up to 2 GPUs")
+    assert engine.presets.named("small", "nlp").project == "nlp"
+    page.get_by_test_id("copy-rules-nlp").click()
+    page.get_by_test_id("copy-source").select_option("vision")
+    expect(page.get_by_test_id("copy-same")).to_have_text("nlp has the rules of vision already.")
 
 
 def test_leads_change_presets_of_their_projects_and_keep_the_variables_of_admins(
@@ -66,6 +100,3 @@ def test_leads_change_presets_of_their_projects_and_keep_the_variables_of_admins
     page.get_by_test_id("form-gpus").fill("2")
     page.get_by_test_id("preset-save").click()
     expect(rows.filter(has_text="loud")).to_contain_text("GPUs 2, Environment A=1")
-    del service.people.administers["susan"]
-    for project, name in ((None, "tiny"), ("vision", "loud")):
-        service.run(service.engine.presets.remove(project, name, "admin"))

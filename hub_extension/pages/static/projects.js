@@ -9,6 +9,7 @@ import { drawOnHold } from "./quotas/on_hold.js";
 import { drawPeople, OWN } from "./quotas/people.js";
 import { Presets } from "./quotas/presets.js";
 import { drawProjects } from "./quotas/project_table.js";
+import { RuleCopies } from "./quotas/rule_copies.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
 import { WhatIf } from "./quotas/what_if.js";
 import { Decisions } from "./requests/decisions.js";
@@ -37,6 +38,7 @@ const trail = new AuditTrail(redraw, read);
 const whatIf = new WhatIf(redraw);
 const decisions = new Decisions(redraw, read);
 const groupRules = new GroupRules(redraw);
+const copies = new RuleCopies(redraw);
 const presets = new Presets(redraw, () => trail.read());
 const readView = inOrder(() => attempted(() => call("GET", "admin")), takeView);
 const turns = new Map();
@@ -328,7 +330,7 @@ function draw() {
       "section",
       { key: "projects", class: "st-section" },
       h("h2", {}, "Projects"),
-      drawProjects(shown.admin.projects, levels, editing),
+      drawProjects(shown.admin.projects, levels, editing, copies),
       whatIf.draw(),
       changed > 1 &&
         h(

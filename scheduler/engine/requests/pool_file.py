@@ -96,6 +96,21 @@ def present(tables: State | Transaction, memberships: Memberships) -> PoolFile:
     )
 
 
+def with_rules_of(file: PoolFile, source: str, target: str) -> PoolFile:
+    """Return what gives a project the rules of another: all but its GPUs, its members, and where it is.
+
+    A new project is where the other one is. Raises `Refusal` for an unknown source, and for the project itself.
+    """
+    if source not in file.projects:
+        raise Refusal(404, "unknown_project", f"There is no project {given(source)}.", field="source")
+    if source == target:
+        message = f"{quoted(target)} has its own rules already."
+        raise Refusal(422, "invalid", message, field="source", hint="Choose another project to copy from.")
+    part = structs.replace(file.projects[source], quota=UNSET, build_quota=UNSET, members=UNSET)
+    known = target in file.projects
+    return PoolFile(projects={target: structs.replace(part, parent=UNSET) if known else part})
+
+
 def version_of(file: PoolFile) -> str:
     """Return a text that differs for another state of the pool."""
     return hashlib.sha256(msgspec.json.encode(file, order="sorted")).hexdigest()[:32]
