@@ -82,12 +82,14 @@ COMMANDS = {
     ),
     "export": Entry(f"{HERE}.pool_file:export", "simulate", "Write projects, quotas and members as a file."),
     "apply": Entry(f"{HERE}.pool_file:apply", "simulate", "Make projects, quotas and members as a file has them."),
+    "copy-rules": Entry(f"{HERE}.pool_file:copy_rules", "simulate", "Give a project the rules of another one."),
     "budget": Entry(f"{HERE}.budget:budget", "", "Give a project a budget for each month, or show the budgets."),
     "freeze": Entry(
         f"{HERE}.interventions:freeze", "", "Let no job of a project start; those that run are paused."
     ),
     "unfreeze": Entry(f"{HERE}.interventions:unfreeze", "", "Let the jobs of a project start again."),
     "datasets": Entry(f"{HERE}.pool:datasets", "", "Show the datasets that your jobs may name."),
+    "presets": Entry(f"{HERE}.presets:presets", "", "Show the presets of jobs, define and delete them."),
     "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
     "drain": Entry(
         f"{HERE}.pool:drain", "", "Let nothing new start on nodes or GPUs; their jobs continue elsewhere."

@@ -31,6 +31,7 @@ from springtide.scheduler.capture import (
 )
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.descriptions import image_of, prospect
+from springtide.scheduler.client.presets import as_filled
 from springtide.scheduler.client.transport import encoded
 from springtide.widgets.comparison import Comparison
 from springtide.widgets.connection import Connection, connection
@@ -261,9 +262,7 @@ class Pool:
         own = {"trials": trials, "metric": metric, "goal": goal, "at_most": at_most, "seed": seed}
         check_own(function, kwargs, space, (name for name, value in own.items() if value))
         options, call = split_keywords(function, kwargs, keywords)
-        wanted = Wanted(
-            function, call, here().cwd, metric, goal, trials, seed, workers=checked(options).get("workers", 1)
-        )
+        wanted = Wanted(function, call, here().cwd, metric, goal, trials, seed, workers=self._workers(options))
         plan = plan_study(wanted, space) if is_study(space) else plan_space(wanted, space)
         return self._send_sweep(plan, at_least, at_most, options, wanted)
 
@@ -319,8 +318,7 @@ class Pool:
             factors=factors,
             seed=seed,
         )
-        workers = checked(options).get("workers", 1)
-        wanted = Wanted(function, call, here().cwd, metric, goal, seed=seed, workers=workers)
+        wanted = Wanted(function, call, here().cwd, metric, goal, seed=seed, workers=self._workers(options))
         return self._send_sweep(plan_population(wanted, chosen), at_least, at_most, options, wanted)
 
     def send(self, captured: Captured, options: Mapping[str, Any]) -> Job:
@@ -328,7 +326,7 @@ class Pool:
         request = _request(captured, options)
         if captured.kind == "notebook":
             with own_errors():
-                check_kernel(captured, image_of(request.image, self.me.images))
+                check_kernel(captured, image_of(request, self.me))
         left = self._left(request)
         accepted = self._accepted(request, captured)
         return Job(accepted.id, self._way, (*notes_of(captured, request), *_notes(accepted, left)))
@@ -352,6 +350,11 @@ class Pool:
         accepted = self._accepted(request, captured)
         return Sweep(accepted.id, self._way, (*notes_of(captured, request), *_notes(accepted, left)))
 
+    def _workers(self, options: Mapping[str, Any]) -> int:
+        """Return the number of workers of each trial, of which a preset may be the reason."""
+        wish = wire.Wish.of(checked(options))
+        return wish.workers if wish.preset is None else as_filled(wish, self.me).workers
+
     def _accepted(self, request: wire.Submission, captured: Captured) -> wire.Job:
         if sum(len(content) for content in request.files.values()) > UNCHECKED:
             length = self.connection.ask(lambda _: len(encoded(request)))
@@ -373,7 +376,7 @@ class Pool:
     def environment_of(self, captured: Captured, options: Mapping[str, Any]) -> Environment:
         """Return the environment of a job of captured work."""
         request = _request(captured, options)
-        image = image_of(request.image, self.me.images)
+        image = image_of(request, self.me)
         contents = None if image is None else self.connection.ask(Client.image_contents, image)
         return Environment(environment_shown(request, image, contents, self._left(request)), image)
 
@@ -475,6 +478,11 @@ class Pool:
     def datasets(self) -> list[wire.DatasetView]:
         """The datasets that your jobs may name in ``datasets=…``, with their paths and projects."""
         return self.connection.ask(Client.datasets)
+
+    @property
+    def presets(self) -> list[wire.PresetView]:
+        """The presets that your jobs may name in ``preset=…``, with their options and projects."""
+        return self.me.presets
 
     @property
     def default_project(self) -> str | None:

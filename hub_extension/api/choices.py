@@ -124,9 +124,12 @@ def usable_secrets(pool: Pool, caller: Caller) -> list[str]:
 
 
 def _usable(pool: Pool, caller: Caller, declared: Mapping[str, D]) -> dict[str, tuple[D, list[str]]]:
-    parents = pool.engine.project_parents()
-    own = [name for name in parents if may(caller, Action.SUBMIT, name)]
-    return usable_by(own, parents, declared)
+    return usable_by(submittable(pool, caller), pool.engine.project_parents(), declared)
+
+
+def submittable(pool: Pool, caller: Caller) -> list[str]:
+    """Return the projects that the caller may submit for."""
+    return [name for name in pool.engine.project_parents() if may(caller, Action.SUBMIT, name)]
 
 
 @route("GET", "/datasets", Who.LOGGED_IN, jobs=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from msgspec.structs import replace
+
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.choices import project_for
 from springtide.hub_extension.api.jobs import take
+from springtide.hub_extension.api.presets import with_preset
 from springtide.hub_extension.api.routes import Call, Who, route
 from springtide.scheduler.engine.forecasts.questions import Asker
 from springtide.scheduler.refusal import Refusal
@@ -27,9 +30,10 @@ async def forecast(call: Call, body: WhatIf) -> Forecast:
     take(pool.forecasts, caller, "You ask what would be faster than this pool answers one person.")
     project = None
     if question.job is not None:
-        named = question.job.project
-        new = named is not None and named in question.projects
-        project = named if new else await project_for(pool, caller, named)
+        project = question.job.project
+        if project is None or project not in question.projects:
+            project = await project_for(pool, caller, project)
+        question = replace(question, job=with_preset(pool, question.job, project))
     return await pool.engine.forecast(
         question,
         caller.name,
@@ -50,7 +54,9 @@ async def advice(call: Call, body: Wish) -> Advice:
     """Return advice on the GPUs of a job from earlier runs of the caller."""
     caller, pool = call.caller, call.pool
     project = await project_for(pool, caller, body.project)
-    return pool.engine.questions.advise(body, Asker(caller.name, project, _sees_none, {}))
+    return pool.engine.questions.advise(
+        with_preset(pool, body, project), Asker(caller.name, project, _sees_none, {})
+    )
 
 
 def _sees_none(_user: str, _project: str | None) -> bool:

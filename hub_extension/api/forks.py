@@ -16,6 +16,7 @@ from springtide.hub_extension.api.jobs import (
     take,
 )
 from springtide.hub_extension.api.permissions import Action
+from springtide.hub_extension.api.presets import changes_with_preset
 from springtide.hub_extension.api.reruns import hold_checkpoints, rerunnable
 from springtide.hub_extension.api.routes import Call, Reply, Who, route
 from springtide.scheduler.engine.forks import Source
@@ -64,6 +65,7 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
     with hold_checkpoints(call):
         source = Source(*await engine.forks.source(id, given["step"], given["checkpoint"]))
         project = await project_for(pool, caller, changes.get("project") or first.project)
+        changes = changes_with_preset(pool, changes, project)
         submission = await engine.forks.submission(source, body, changes)
         size = sum(map(len, submission.files.values())) + parameters_size(submission)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)

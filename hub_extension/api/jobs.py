@@ -14,6 +14,7 @@ from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.choices import own_projects, project_for, unknown_project
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.permissions import Action
+from springtide.hub_extension.api.presets import with_preset
 from springtide.hub_extension.api.routes import Call, File, Pool, Reply, Who, route
 from springtide.hub_extension.tracking.tracker import NotTakenError, Tracker, TrackerDownError
 from springtide.hub_extension.web.caller import Caller
@@ -144,6 +145,7 @@ async def submit(call: Call, body: Submission) -> Reply[Job]:
     with hold_intake(pool):
         take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
         project = await project_for(pool, caller, body.project)
+        body = with_preset(pool, body, project)
         size = sum(map(len, body.files.values())) + parameters_size(body)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         requested_at = pool.clock()

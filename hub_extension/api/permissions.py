@@ -54,6 +54,8 @@ class Action(StrEnum):
     CHANGE_CHILD = "change quota, limit, weight, priority, build quota and job ranges of a project inside"
     CHANGE_PROJECT = "change these of the project itself, or where it is in the tree"
     MAKE_PROJECT = "make and delete projects"
+    PRESETS = "define, change and delete presets of the project, but for their variables"
+    PRESET_VARIABLES = "set environment variables in its presets"
     BUDGET = "give a project a budget for each month, change it and take it away"
     CHANGE_PERSON = "give a person a build quota of one's own"
     DRAIN = "drain and undrain nodes"
@@ -95,6 +97,8 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.CHANGE_CHILD: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_PROJECT: Rule(Role.POOL_ADMIN),
         Action.MAKE_PROJECT: Rule(Role.POOL_ADMIN),
+        Action.PRESETS: Rule(Role.PROJECT_ADMIN),
+        Action.PRESET_VARIABLES: Rule(Role.POOL_ADMIN),
         Action.BUDGET: Rule(Role.POOL_ADMIN),
         Action.CHANGE_PERSON: Rule(Role.POOL_ADMIN),
         Action.DRAIN: Rule(Role.POOL_ADMIN),

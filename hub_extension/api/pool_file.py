@@ -14,7 +14,14 @@ from msgspec import UNSET, structs
 
 from springtide.hub_extension.api import intake
 from springtide.hub_extension.api.routes import Call, Who, route
-from springtide.scheduler.engine.requests.pool_file import Memberships, Outcome, Question, refused, with_file
+from springtide.scheduler.engine.requests.pool_file import (
+    Memberships,
+    Outcome,
+    Question,
+    refused,
+    with_file,
+    with_rules_of,
+)
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import (
     PersonPart,
@@ -24,6 +31,7 @@ from springtide.scheduler.wire import (
     PoolFileProblem,
     PoolFileView,
     ProjectPart,
+    RulesCopy,
 )
 from springtide.scheduler.wire.pool_file import PersonName
 from springtide.scheduler.wire.shapes import ProjectName
@@ -61,8 +69,22 @@ async def apply(call: Call, body: PoolFileEdit) -> PoolFileDifference:
         version=None if body.version is UNSET else body.version,
         prune=body.prune,
     )
+    return await _answered(call, question, dry_run=body.dry_run)
+
+
+@route("POST", "/projects/{name}/rules", Who.ADMINS)
+async def copy_rules(call: Call, name: ProjectName, body: RulesCopy) -> PoolFileDifference:
+    """Give a project, which may be a new one, the rules of another, or with ``dry_run`` say what that changes."""
+    memberships = await _memberships(call)
+    file = with_rules_of(call.pool.engine.pool_file(memberships).file, body.source, name)
+    version = None if body.version is UNSET else body.version
+    question = Question(file, call.caller.name, memberships, version=version)
+    return await _answered(call, question, dry_run=body.dry_run)
+
+
+async def _answered(call: Call, question: Question, *, dry_run: bool) -> PoolFileDifference:
     found = call.pool.engine.compare_pool_file(question)
-    if body.dry_run or not (found.difference.changes or found.difference.problems):
+    if dry_run or not (found.difference.changes or found.difference.problems):
         return found.difference
     return await _carried_out(call, question, found)
 

@@ -98,7 +98,7 @@ def _alternatives(client: Client, job: Job) -> Iterator[Alternative]:
 
 def variants(job: Job) -> Iterator[tuple[str, Wish]]:
     """Yield smaller, elastic and more urgent requests of the job, by their options of `springtide submit`."""
-    wish = Wish(project=job.project, **msgspec.structs.asdict(job.options))
+    wish = Wish(project=job.project, **{**msgspec.structs.asdict(job.options), "preset": None})
     if wish.gpus > 1:
         yield f"--gpus {wish.gpus // 2}", msgspec.structs.replace(wish, gpus=wish.gpus // 2)
     if wish.least_workers > 1:

@@ -267,6 +267,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
     return {
         "project": job.project,
         "user": job.user,
+        "preset": job.options.preset or "",
         "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.options.gpu_types)}".strip(),
         "runs": " ".join(shown_words(job.kind, job.argv, job.source)),
         "first run": job.rerun.text if job.rerun else "",

@@ -1,4 +1,4 @@
-"""``springtide export`` and ``springtide apply``: projects, people and rules as a file."""
+"""``springtide export``, ``apply`` and ``copy-rules``: projects, people and rules as a file, and their copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.scheduler.client import Client
 from springtide.scheduler.resources.quantities import shown_memory
 from springtide.scheduler.scenario.document import ScenarioError, decode, load
-from springtide.scheduler.wire import JobRanges, PoolFile, PoolFileDifference, PoolFileEdit, PoolFileView
+from springtide.scheduler.wire import (
+    OPTIONS,
+    JobRanges,
+    PoolFile,
+    PoolFileDifference,
+    PoolFileEdit,
+    PoolFileView,
+    RulesCopy,
+)
+from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wording import count, given
 
 STANDARD = "-"
@@ -26,6 +35,8 @@ HEADER = (
     "`springtide apply -f FILE` shows what another state of this file changes, asks, and applies it.",
     "A field that is left out stays as it is.",
 )
+WITH_UNITS = frozenset({Kind.MEMORY, Kind.DURATION, Kind.PRIORITY})
+"""The kinds of options whose values a file has as people write them."""
 PLAIN = (str, int, float, bool, type(None))
 
 
@@ -72,6 +83,34 @@ def apply(*, name: str, dry_run: bool, prune: bool, yes: bool, as_json: bool) ->
         applied(client, content, shown, dry_run=dry_run, yes=yes, as_json=as_json, prune=prune)
 
 
+@click.command("copy-rules")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@click.option("--yes", is_flag=True, help="Do not ask whether to apply the changes.")
+@json_option
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def copy_rules(*, source: str, target: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Give a project the rules of another one, all or nothing: springtide copy-rules vision robots.
+
+    Its limit, weight, priority, ranges, rule for idle workspaces and presets become those of the other; quotas and
+    members stay. A project that does not exist is made, where the other one is. Shows each change first and asks.
+    """
+    copy = RulesCopy(source=source, dry_run=True)
+    with Client() as client:
+        found = client.copy_rules(target, copy)
+        if found.problems:
+            raise FileError(_refused(found, f"The copy of the rules of {source}"))
+        if not as_json:
+            _show(found, f"{target} has the rules of {source} already.")
+        if found.changes and not dry_run:
+            _ask(found, yes=yes, as_json=as_json)
+            agreed = msgspec.structs.replace(copy, dry_run=False, version=found.version)
+            found = client.copy_rules(target, agreed)
+            _say_applied(found, as_json=as_json)
+    if as_json:
+        print_json(found)
+
+
 def applied(
     client: Client,
     content: dict[str, Any],
@@ -92,28 +131,38 @@ def applied(
     if found.problems:
         raise FileError(_refused(found, shown))
     if not as_json:
-        _show(found, shown)
+        _show(found, f"The pool is as {shown} has it.")
     if found.changes and not dry_run:
-        if not yes:
-            click.confirm(f"Apply {_these(found)}?", abort=True, err=as_json)
+        _ask(found, yes=yes, as_json=as_json)
         found = client.apply_pool_file(
             msgspec.structs.replace(edit, dry_run=False, version=version or found.version)
         )
-        if not as_json:
-            click.echo(f"{count(len(found.changes), 'change')} applied.")
+        _say_applied(found, as_json=as_json)
     if as_json:
         print_json(found)
+
+
+def _ask(found: PoolFileDifference, *, yes: bool, as_json: bool) -> None:
+    """Ask whether to apply the changes, unless ``yes``. Raises `click.Abort` if not."""
+    if not yes:
+        click.confirm(f"Apply {_these(found)}?", abort=True, err=as_json)
+
+
+def _say_applied(found: PoolFileDifference, *, as_json: bool) -> None:
+    if not as_json:
+        click.echo(f"{count(len(found.changes), 'change')} applied.")
 
 
 def _these(found: PoolFileDifference) -> str:
     return "this change" if len(found.changes) == 1 else f"these {len(found.changes)} changes"
 
 
-def _show(found: PoolFileDifference, shown: str) -> None:
+def _show(found: PoolFileDifference, nothing: str) -> None:
+    """Print the changes, or ``nothing`` if there are none, and what stays."""
     for change in found.changes:
         click.echo(one_line(change.text))
     if not found.changes:
-        click.echo(one_line(f"The pool is as {shown} has it."))
+        click.echo(one_line(nothing))
     for sentence in found.kept:
         say(one_line(sentence))
 
@@ -138,14 +187,26 @@ def plain(file: PoolFile) -> dict[str, Any]:
         if isinstance(memory := ranges.get("max_memory"), int):
             ranges["max_memory"] = shown_memory(memory)
         part["ranges"] = ranges
+    for part in (data, *data.get("projects", {}).values()):
+        if "presets" in part:
+            part["presets"] = {name: _plain_preset(preset) for name, preset in part["presets"].items()}
     return data
+
+
+def _plain_preset(preset: dict[str, Any]) -> dict[str, Any]:
+    """Return a preset with its options as people write them: amounts of memory and times with units."""
+    shown = {
+        name: OPTIONS[name].text(value) if OPTIONS[name].kind in WITH_UNITS else value
+        for name, value in preset["options"].items()
+    }
+    return {**({"about": preset["about"]} if preset["about"] else {}), "options": shown}
 
 
 def as_yaml(view: PoolFileView) -> str:
     """Return the file as YAML, with what it cannot change as comments at the top."""
     comments = "".join(f"# {one_line(line)}\n" for line in (*HEADER, *view.locked))
     data = plain(view.file)
-    ordered = {key: data[key] for key in ("idle", "projects", "people") if key in data}
+    ordered = {key: data[key] for key in ("idle", "presets", "projects", "people") if key in data}
     return comments + yaml.safe_dump(ordered, sort_keys=False, allow_unicode=True, default_flow_style=False)
 
 

@@ -67,7 +67,7 @@ class Prepared:
         """Ask the pool what to expect; nothing is sent. Raises `CaptureError` if its program is not there."""
         request = self.request
         forecast, me = client.when(request), client.me()
-        image = image_of(request.image, me.images)
+        image = image_of(request, me)
         contents = None if image is None else client.image_contents(image)
         if missing := missing_program(request.environment, request.argv[0], image, request.requirements):
             raise CaptureError(" ".join(missing))
@@ -95,7 +95,7 @@ def prepared(command: Sequence[str], options: Mapping[str, Any], cwd: Path) -> P
     request = submission(captured, options, here=here)
     if captured.kind == "notebook":
         with Client() as client:
-            image = image_of(request.image, client.me().images)
+            image = image_of(request, client.me())
         check_kernel(captured, image)
     return Prepared(request, captured, here)
 

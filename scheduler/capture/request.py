@@ -14,6 +14,7 @@ from springtide.scheduler.capture.variables import carried, uncarried
 from springtide.scheduler.resuming import named_paths, problem
 from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission, missing_modules
 from springtide.scheduler.wire.environments import SEARCH_PATH, missing_text
+from springtide.scheduler.wire.submission import given_beside
 from springtide.scheduler.wording import listed, plural
 
 
@@ -103,6 +104,7 @@ def submission(
             **chosen,
             "name": options.get("name") or captured.name,
             "env": _variables(captured, chosen.get("env", {})),
+            "given": given_beside(options),
         },
         argv=list(captured.argv),
         kind=captured.kind,

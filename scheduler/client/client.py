@@ -19,6 +19,7 @@ from springtide.scheduler import wire, wording
 from springtide.scheduler.arguments import Typed
 from springtide.scheduler.client.errors import PoolError, Unreachable
 from springtide.scheduler.client.log_tail import last_lines
+from springtide.scheduler.client.presets import as_filled
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import UNPROCESSABLE, Transport, sendable
@@ -135,14 +136,21 @@ class Client:
         ``packed`` is the packed project tree of the submission, which is sent first unless the pool has it.
 
         A submission without a key gets one, so that a lost answer is asked for again without a second job. One
-        without an image gets that of the notebook it is sent from (``SPRINGTIDE_IMAGE``), if that has one.
+        without an image gets that of the notebook it is sent from (``SPRINGTIDE_IMAGE``), if that has one and its
+        preset names none.
         """
         key = submission.key or uuid.uuid4().hex
-        image = os.environ.get(wire.IMAGE_VARIABLE) or None if submission.image is None else submission.image
-        body = msgspec.structs.replace(submission, key=key, image=image)
+        body = msgspec.structs.replace(submission, key=key, image=self._image(submission))
         if packed is not None and submission.tree is not None and submission.tree.digest is not None:
             self.send_tree(submission.tree.digest, packed)
         return self._http.struct(wire.Job, "POST", "jobs", body=body, repeat=True)
+
+    def _image(self, submission: wire.Submission) -> str | None:
+        """Return the image of a submission: that of this notebook if neither it nor its preset names one."""
+        own = os.environ.get(wire.IMAGE_VARIABLE) or None
+        if submission.image is not None or own is None:
+            return submission.image
+        return None if submission.preset and as_filled(submission, self.me()).image is not None else own
 
     def send_tree(self, digest: str, packed: bytes) -> wire.SentTree:
         """Send a packed project tree, unless the pool has it from this caller."""
@@ -584,6 +592,20 @@ class Client:
         """Take the budget of a project away."""
         self._http.raw("DELETE", _path("projects", project, "budget"))
 
+    # ---------- presets
+
+    def presets(self) -> list[wire.PresetView]:
+        """Return the presets that your jobs may name, and those that you may change."""
+        return self._http.struct(wire.PresetList, "GET", "presets").items
+
+    def set_preset(self, name: str, preset: wire.PresetRequest) -> wire.PresetView:
+        """Define a preset of a project or of the pool, or replace it as a whole."""
+        return self._http.struct(wire.PresetView, "PUT", _path("presets", name), body=preset)
+
+    def delete_preset(self, name: str, project: str | None = None) -> None:
+        """Delete a preset of a project, or of the pool."""
+        self._http.raw("DELETE", _path("presets", name), query={"project": project})
+
     def delete_project(self, name: str) -> None:
         """Delete a project, and the hub's group of its name if that was made with it."""
         self._http.raw("DELETE", _path("projects", name))
@@ -625,6 +647,10 @@ class Client:
     def pool_file(self) -> wire.PoolFileView:
         """Return projects, people and rules as a file."""
         return self._http.struct(wire.PoolFileView, "GET", "pool-file")
+
+    def copy_rules(self, project: str, copy: wire.RulesCopy) -> wire.PoolFileDifference:
+        """Give a project the rules of another, or with ``dry_run`` return what that would change."""
+        return self._http.struct(wire.PoolFileDifference, "POST", _path("projects", project, "rules"), body=copy)
 
     def apply_pool_file(self, edit: wire.PoolFileEdit) -> wire.PoolFileDifference:
         """Make the pool as a file has it, or with ``dry_run`` return what that would change."""

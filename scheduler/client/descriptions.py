@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from springtide.scheduler import wording
+from springtide.scheduler.client.presets import as_filled
 from springtide.scheduler.wire import (
     IMAGE_VARIABLE,
     Advice,
@@ -14,9 +15,11 @@ from springtide.scheduler.wire import (
     Forecast,
     Job,
     JobEnvironment,
+    Me,
     MeasuredPlacement,
     ProjectTree,
     Starts,
+    Wish,
     in_image_of_submission,
 )
 from springtide.scheduler.wording import ago, amount, count, size
@@ -154,14 +157,11 @@ def _some(names: Sequence[str], number: int) -> str:
     return f"{', '.join(named)}{more}"
 
 
-def image_of(requested: str | None, images: Sequence[str]) -> str | None:
-    """Return the container image of a job before its submission, None on one machine, which has no images.
-
-    ``requested`` is the image of its options, ``images`` are those that the pool offers its user.
-    """
-    if not images:
+def image_of(wish: Wish, me: Me) -> str | None:
+    """Return the container image of a job before its submission, None on one machine, which has no images."""
+    if not me.images:
         return None
-    return requested or os.environ.get(IMAGE_VARIABLE) or images[0]
+    return as_filled(wish, me).image or os.environ.get(IMAGE_VARIABLE) or me.images[0]
 
 
 def advice_words(advice: Advice) -> str:

@@ -183,6 +183,7 @@ class Engine:
         self.past = parts.past
         self.budgets = parts.budgets
         self.change_requests = parts.change_requests
+        self.presets = parts.presets
         self.forecast_record = parts.forecast_record
         self.questions = parts.questions
         self.outbox = parts.outbox

@@ -48,6 +48,7 @@ from springtide.scheduler.engine.past.calls import PastCalls
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.placements.slow import NodeSpeeds
 from springtide.scheduler.engine.populations import Populations
+from springtide.scheduler.engine.presets import Presets
 from springtide.scheduler.engine.reports import Reports
 from springtide.scheduler.engine.requests import project_admin
 from springtide.scheduler.engine.requests.control import IdempotencyLookup
@@ -438,6 +439,7 @@ def _compose(
             surplus=settings.policy.surplus,
         ),
         change_requests=ChangeRequests(state, nodes, mailbox.request, clock.wall, settings),
+        presets=Presets(state, nodes, mailbox.request, settings),
         ledger_sums=ledger_sums,
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),

@@ -31,6 +31,7 @@ from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.past.calls import PastCalls
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.populations import Populations
+from springtide.scheduler.engine.presets import Presets
 from springtide.scheduler.engine.reports import Reports
 from springtide.scheduler.engine.requests.control import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
@@ -95,6 +96,7 @@ class EngineParts:
     past: PastCalls
     budgets: Budgets
     change_requests: ChangeRequests
+    presets: Presets
     ledger_sums: LedgerSums
     outbox: Outbox
     default_projects: DefaultProjects

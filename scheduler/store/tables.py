@@ -62,6 +62,22 @@ class ProjectRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class PresetRecord:
+    """A preset of a project, or with an empty ``project`` of the pool: options of jobs, as requests have them."""
+
+    project: str
+    name: str
+    about: str
+    options: Mapping[str, Any]
+    by: str
+    at: float
+
+
+PresetKey: TypeAlias = tuple[str, str]
+"""The project of a preset, empty for the pool, and its name."""
+
+
+@dataclass(frozen=True, slots=True)
 class PersonRecord:
     """A person with a personal build quota, in GPUs: a number, or a table by GPU type."""
 
@@ -574,6 +590,16 @@ class Tables:
         Column("gpu_hours", Double, nullable=False),
         Column("cost", Double, nullable=False),
         Column("told", Integer, nullable=False),
+    )
+    presets = Table[PresetKey, PresetRecord](
+        "presets",
+        PresetRecord,
+        Column("project", String(64), primary_key=True),
+        Column("name", String(64), primary_key=True),
+        Column("about", Text, nullable=False),
+        Column("options", Text, nullable=False),
+        Column("by", String(255), nullable=False),
+        Column("at", Double, nullable=False),
     )
     endings = Table[EndingKey, Ending](
         "endings",

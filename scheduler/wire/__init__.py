@@ -189,7 +189,9 @@ from springtide.scheduler.wire.pool_file import (
     PoolFileProblem,
     PoolFileView,
     ProjectPart,
+    RulesCopy,
 )
+from springtide.scheduler.wire.presets import PresetList, PresetPart, PresetRequest, PresetView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reports import (
     REPORT_COLUMNS,
@@ -427,6 +429,10 @@ __all__ = [
     "PoolUsage",
     "PoolView",
     "PopulationView",
+    "PresetList",
+    "PresetPart",
+    "PresetRequest",
+    "PresetView",
     "Problem",
     "Program",
     "Progress",
@@ -453,6 +459,7 @@ __all__ = [
     "Request",
     "Rerun",
     "RerunOf",
+    "RulesCopy",
     "SentTree",
     "Sentence",
     "Series",

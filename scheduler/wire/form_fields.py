@@ -8,19 +8,20 @@ from typing import Any, Final
 import msgspec
 
 from springtide.scheduler.arguments import Arguments, is_editable, is_removable, takes_options
-from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, ProjectChoice, Surface
+from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, PresetView, ProjectChoice, Surface
 from springtide.scheduler.wire.options import Kind
+from springtide.scheduler.wire.presets import MAX_TYPED, PRESET_OPTIONS, VARIABLES
 from springtide.scheduler.wire.submission import offered
 from springtide.scheduler.wording import given
 
-COMMON: Final = ("gpus", "workers", "gpu_types", "project", "priority", "time_limit", "image")
+COMMON: Final = ("preset", "gpus", "workers", "gpu_types", "project", "priority", "time_limit", "image")
 """The options shown at once, in this order; the others are under "More options"."""
+PRESET: Final = "preset"
+UNSET_CHOICE: Final = "not set"
 MORE_VARIABLES: Final = "Variables that are added, or have another value. The others stay as they were."
 HIDDEN_ARGUMENT: Final = (
     "Its value is hidden, because its name is that of a secret. It stays unless another is typed."
 )
-MAX_TYPED: Final = 10_000
-"""Maximum number of characters that are typed into one field."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -60,6 +61,25 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool
 
 
+class PresetChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """A preset of these projects: how it reads, and what it fills into fields, by option.
+
+    ``variables`` are the names of the environment variables that it adds to those that are typed.
+    """
+
+    name: str
+    words: str
+    projects: list[str]
+    values: dict[str, str]
+    variables: list[str]
+
+
+class PresetForm(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields in which a preset is defined."""
+
+    fields: list[Field]
+
+
 class Form(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of the form: its fields, its person, and the notebooks that can be sent."""
 
@@ -70,6 +90,8 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     """Whether options can be added to the job's command, for a run again."""
     continues: str = ""
     """The checkpoint from which a run again of a fork continues: ``step 40 of “train”``; empty without one."""
+    presets: list[PresetChoice] = []
+    """The presets of all of the person's projects; the field ``preset`` offers those of the chosen one."""
     person: Person
     notebooks: list[str]
 
@@ -77,15 +99,39 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 def form_of(me: Me, notebooks: list[str]) -> Form:
     """Return the form of a person."""
     person = Person(name=me.name, projects=me.projects, simulated=me.simulated)
-    return Form(fields=_fields(me), person=person, notebooks=notebooks)
+    presets = [_preset(each) for each in me.presets]
+    return Form(fields=_fields(me), presets=presets, person=person, notebooks=notebooks)
+
+
+def preset_fields(me: Me) -> list[Field]:
+    """Return the fields in which a preset is defined. All begin empty: such an option is none of the preset's."""
+    return [_unset(field) for field in _fields(me) if field.name in PRESET_OPTIONS]
+
+
+def _unset(field: Field) -> Field:
+    option = OPTIONS[field.name]
+    choices = [Choice("", UNSET_CHOICE), *(each for each in field.choices if each.value)] if field.choices else []
+    example = f"{UNSET_CHOICE}, such as {option.example}" if option.example else UNSET_CHOICE
+    return msgspec.structs.replace(field, value="", placeholder=example, choices=choices)
+
+
+def _preset(view: PresetView) -> PresetChoice:
+    return PresetChoice(
+        name=view.name,
+        words=": ".join(filter(None, [view.name, view.about or view.text])),
+        projects=view.projects,
+        values={name: text for name, text in view.values.items() if name != VARIABLES},
+        variables=sorted(view.options.get(VARIABLES, {})),
+    )
 
 
 def filled(form: Form, options: Mapping[str, Any]) -> Form:
-    """Return the form with these options filled in, as requests carry them.
+    """Return the form with these options filled in, as requests carry them; they need no preset any more.
 
     Variables are left out, and those typed are further ones: values may be secrets, so no page gets them.
     """
-    return msgspec.structs.replace(form, fields=[_filled(field, options) for field in form.fields])
+    fields = [_filled(field, options) for field in form.fields if field.name != PRESET]
+    return msgspec.structs.replace(form, fields=fields, presets=[])
 
 
 def with_arguments(form: Form, kind: str, argv: Sequence[str], arguments: Arguments) -> Form:
@@ -117,14 +163,19 @@ def _filled(field: Field, options: Mapping[str, Any]) -> Field:
 
 
 def typed_options(typed: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the typed options, as requests carry them, and the errors of the others, by name."""
+    """Return the typed options, as requests carry them, and the errors of the others, by name.
+
+    Beside a preset an empty field is an option at its default, which the preset leaves so.
+    """
     options: dict[str, Any] = {}
     problems: dict[str, str] = {}
+    has_preset = bool(typed.get(PRESET, "").strip())
     for name, text in typed.items():
-        if not text.strip():
+        if not text.strip() and not has_preset:
             continue
         try:
-            options[name] = _option(name).read(text[:MAX_TYPED])
+            option = _option(name)
+            options[name] = option.read(text[:MAX_TYPED]) if text.strip() else option.default
         except BadOption as error:
             problems[error.name] = str(error)
     return options, problems
@@ -139,6 +190,7 @@ def _option(name: str) -> Option:
 
 def _fields(me: Me) -> list[Field]:
     hidden = {
+        PRESET: not me.presets,
         "gpu_types": len(me.gpu_types) < 2,
         "image": not me.images,
         "datasets": not me.datasets,
@@ -180,6 +232,8 @@ def _lost_default(me: Me) -> bool:
 def _choices(option: Option, me: Me) -> tuple[list[Choice], str]:
     """Return the values to choose from, and the label of any other; nothing for a typed option."""
     default = Choice("", option.default_words)
+    if option.name == PRESET:
+        return [default], ""
     if option.name == "project":
         own = [Choice(each.name, each.name) for each in me.projects]
         return ([Choice("", "choose one"), *own] if _lost_default(me) else own), ""

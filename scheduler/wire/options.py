@@ -48,6 +48,8 @@ class Surface(Flag):
     """The spec of a TrainJob."""
     API = auto()
     """The bodies of requests."""
+    PRESET = auto()
+    """The presets of projects and of the pool."""
 
 
 EVERYWHERE: Final = ~Surface(0)

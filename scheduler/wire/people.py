@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from springtide.scheduler.wire.budgets import BudgetView
 from springtide.scheduler.wire.jobs import Hold
 from springtide.scheduler.wire.pool import EndingView, ProjectView
+from springtide.scheduler.wire.presets import PresetView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Until, Word
 
@@ -74,6 +75,8 @@ class Me(Answer, frozen=True, kw_only=True):
     """The project of the caller's jobs that name none, as chosen: it may be none of ``projects`` any more."""
     noted_variables: list[str] = []
     """Names and patterns of environment variables that an administrator added to the well-known ones."""
+    presets: list[PresetView] = []
+    """The presets that jobs of the caller may name."""
 
 
 class MeEdit(Request, frozen=True, kw_only=True):

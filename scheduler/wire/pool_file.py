@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
+from springtide.scheduler.wire.presets import MAX_PRESETS, PresetName, PresetPart
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request
 from springtide.scheduler.wire.workspaces import IdleRule
@@ -14,12 +15,16 @@ PersonName = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00
 """The name of a user of the hub."""
 
 
+PresetParts = Annotated[dict[PresetName, PresetPart], Meta(max_length=MAX_PRESETS)]
+"""Presets by name."""
+
+
 class ProjectPart(Request, frozen=True, kw_only=True, omit_defaults=True):
     """A project in a file: fields left out stay as they are, those of a new project get its defaults.
 
     A table by GPU type is the whole value: a type left out has quota 0, no limit and build quota 0. ``ranges`` are
     whole too. ``idle`` is the project's rule for idle workspaces, None for none of its own. ``members`` are all
-    members.
+    members, ``presets`` all presets of the project itself.
     """
 
     parent: ProjectName | UnsetType | None = UNSET
@@ -31,6 +36,7 @@ class ProjectPart(Request, frozen=True, kw_only=True, omit_defaults=True):
     ranges: JobRanges | UnsetType = UNSET
     idle: IdleRule | UnsetType | None = UNSET
     members: Annotated[list[PersonName], Meta(max_length=10_000)] | UnsetType = UNSET
+    presets: PresetParts | UnsetType = UNSET
 
 
 class PersonPart(Request, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,11 +47,15 @@ class PersonPart(Request, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PoolFile(Request, frozen=True, kw_only=True, omit_defaults=True):
-    """The content of a file. ``idle`` is the rule of the whole pool, None for that of the settings."""
+    """The content of a file. ``idle`` is the rule of the whole pool, None for that of the settings.
+
+    ``presets`` are all of the pool itself.
+    """
 
     projects: Annotated[dict[ProjectName, ProjectPart], Meta(max_length=10_000)] = {}
     people: Annotated[dict[PersonName, PersonPart], Meta(max_length=100_000)] = {}
     idle: IdleRule | UnsetType | None = UNSET
+    presets: PresetParts | UnsetType = UNSET
 
 
 class PoolFileView(Answer, frozen=True, kw_only=True):
@@ -69,6 +79,17 @@ class PoolFileEdit(Request, frozen=True, kw_only=True):
     version: Annotated[str, Meta(max_length=64)] | UnsetType = UNSET
     dry_run: bool = False
     prune: bool = False
+
+
+class RulesCopy(Request, frozen=True, kw_only=True):
+    """A project whose rules another one gets: limit, weight, priority, ranges, idle rule and presets.
+
+    ``version`` and ``dry_run`` are as in `PoolFileEdit`.
+    """
+
+    source: ProjectName
+    version: Annotated[str, Meta(max_length=64)] | UnsetType = UNSET
+    dry_run: bool = False
 
 
 class PoolFileChange(Answer, frozen=True, kw_only=True):

@@ -71,6 +71,17 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     A new option is a field here, and what acts on it.
     """
 
+    preset: Annotated[
+        Word | None,
+        Option(
+            kind=Kind.TEXT,
+            help="Preset that fills in the options that are not given: one of the project, of a project above "
+            "it, or of the pool.",
+            default_text="none",
+            example="small",
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB & ~Surface.PRESET,
+        ),
+    ] = None
     gpus: Annotated[
         Count,
         Option(
@@ -241,7 +252,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
             "the same share them.",
             default_text="none",
             example="torch==2.8.0,timm",
-            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB & ~Surface.PRESET,
         ),
     ] = ()
     retries: Annotated[
@@ -258,6 +269,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
             "{checkpoint} is the newest checkpoint found among its files.",
             default_text="none",
             example="--resume checkpoints/last.pt",
+            offered=EVERYWHERE & ~Surface.PRESET,
         ),
     ] = None
     keep_last: Annotated[
@@ -298,7 +310,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
             help="Whether the job runs in the project folder itself and reads its files as they are when it runs, "
             "instead of in a copy of its own.",
             off="--no-in-place",
-            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB & ~Surface.PRESET,
         ),
     ] = False
     outputs: Annotated[
@@ -415,13 +427,22 @@ class GivenOptions(JobOptions, frozen=True, forbid_unknown_fields=True, kw_only=
         return [name for name in _NUMBERS if isinstance(getattr(self, name), str)]
 
 
+def given_beside(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the options that a preset among them leaves as they are; none without a preset."""
+    return tuple(name for name in options if name in OPTIONS) if options.get("preset") else ()
+
+
 class Wish(GivenOptions, frozen=True, kw_only=True):
-    """The request of a train job, whatever it runs: all that can be checked without its program."""
+    """The request of a train job, whatever it runs: all that can be checked without its program.
+
+    A preset fills in the options that are at their defaults, but for those named in ``given``.
+    """
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Wish:
         """Return what a job with these options asks for; other names are left out."""
-        return Wish(**{name: value for name, value in options.items() if name in Wish.__struct_fields__})
+        own = {name: value for name, value in options.items() if name in Wish.__struct_fields__}
+        return Wish(**{"given": given_beside(options), **own})
 
     name: Annotated[
         str,
@@ -430,7 +451,7 @@ class Wish(GivenOptions, frozen=True, kw_only=True):
             kind=Kind.TEXT,
             help="Name of the job.",
             default_text="the name of what runs",
-            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB & ~Surface.PRESET,
         ),
     ] = ""
     project: Annotated[
@@ -439,9 +460,10 @@ class Wish(GivenOptions, frozen=True, kw_only=True):
             kind=Kind.TEXT,
             help="Project whose quota the job uses.",
             default_text="your only or default project",
-            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB & ~Surface.PRESET,
         ),
     ] = None
+    given: Annotated[tuple[Word, ...], Meta(max_length=100)] = ()
 
 
 class Submission(Wish, frozen=True, kw_only=True):

@@ -145,6 +145,22 @@ async def budget(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Res
     return taken
 
 
+async def presets(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    made = await client.put("/presets/small", json={"project": PROJECT, "options": {"gpus": 1}})
+    pooled = await client.put("/presets/small", json={"options": {"gpus": 1}})
+    assert pooled.status_code in {200, 403}
+    deleted = await client.delete("/presets/small", params={"project": PROJECT})
+    assert (made.status_code == 403) is (deleted.status_code == 403)
+    return deleted
+
+
+async def preset_variables(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    body = {"project": PROJECT, "options": {"env": {"LD_PRELOAD": "/tmp/x.so"}}}
+    made = await client.put("/presets/loud", json=body)
+    await client.delete("/presets/loud", params={"project": PROJECT})
+    return made
+
+
 async def change_members(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
     added = await client.put(f"/projects/{PROJECT}/members/new")
     removed = await client.delete(f"/projects/{PROJECT}/members/new")
@@ -273,6 +289,8 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.CHANGE_CHILD: change_child,
     Action.CHANGE_PROJECT: change_project,
     Action.MAKE_PROJECT: make_project,
+    Action.PRESETS: presets,
+    Action.PRESET_VARIABLES: preset_variables,
     Action.BUDGET: budget,
     Action.CHANGE_PERSON: change_person,
     Action.DRAIN: drain,
@@ -301,6 +319,8 @@ EXPECTED = {
     Action.CHANGE_CHILD: (False, False, False, True, True),
     Action.CHANGE_PROJECT: (False, False, False, False, True),
     Action.MAKE_PROJECT: (False, False, False, False, True),
+    Action.PRESETS: (False, False, False, True, True),
+    Action.PRESET_VARIABLES: (False, False, False, False, True),
     Action.BUDGET: (False, False, False, False, True),
     Action.CHANGE_PERSON: (False, False, False, False, True),
     Action.DRAIN: (False, False, False, False, True),

@@ -28,7 +28,9 @@ WRONG = {
     Kind.PRIORITY: [1.5, -1, True],
     Kind.VARIABLES: ["A=1", {"A": 1}],
 }
-NO_OPTIONS = {"argv", "kind", "cwd", "files", "source", "arguments", "key", "environment", "trials", "tree"}
+NO_OPTIONS = {
+    *("argv", "kind", "cwd", "files", "source", "arguments", "key", "environment", "trials", "tree", "given")
+}
 
 
 def test_every_field_of_a_submission_that_does_not_say_what_runs_is_an_option() -> None:

@@ -466,7 +466,8 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     assert " ".join(commands) == (
         "up submit advise rerun checkpoints fork jobs runs show logs exec stack wait result outputs download tag "
         "pause resume hold release edit finish cancel delete projects default-project set-project people "
-        "groups join leave export apply budget freeze unfreeze datasets nodes drain undrain book bookings unbook "
+        "groups join leave export apply copy-rules budget freeze unfreeze datasets presets nodes drain undrain "
+        "book bookings unbook "
         "request free audit needs report what-if history top explain mcp env image-contents replay renumber "
         "doctor backup restore plan simulate"
     )

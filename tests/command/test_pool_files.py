@@ -40,6 +40,38 @@ def test_an_export_is_the_same_each_time_and_changes_nothing(run: Run, file: Pat
     assert run("apply", "-f", str(file.with_suffix(".json")), "--json", user="admin").json["changes"] == []
 
 
+def test_the_rules_of_a_project_are_shown_asked_about_and_copied(run: Run, file: Path) -> None:
+    rules = {"weight": 3.0, "ranges": {"max_gpus": 2}, "presets": {"small": {"options": {"gpus": 1}}}}
+    assert run("apply", "-f", changed(file, susan=rules), "--yes", user="admin").code == 0
+    wanted = [
+        "“joe”: weight 1 → 3",
+        "“joe”: range max_gpus none → 2",
+        "“joe”: preset small none → GPUs 1",
+    ]
+    try:
+        dry = run("copy-rules", "susan", "joe", "--dry-run", user="admin")
+        assert (dry.code, dry.out.splitlines()) == (0, wanted), dry.err
+        asked = run("copy-rules", "susan", "joe", user="admin")
+        assert (asked.code, "Apply these 3 changes?" in asked.out) == (1, True), "nobody answers"
+        done = run("copy-rules", "susan", "joe", "--yes", user="admin")
+        assert (done.code, done.out.splitlines()) == (0, [*wanted, "3 changes applied."]), done.err
+        again = run("copy-rules", "susan", "joe", user="admin")
+        assert again.out == "joe has the rules of susan already.\n"
+        new = run("copy-rules", "susan", "desk", "--yes", "--json", user="admin").json
+        assert new["applied"]
+        assert new["changes"][0]["text"] == "“desk” is a new project, at the top"
+    finally:
+        back = run("apply", "-f", str(file), "--prune", "--yes", user="admin")
+    assert back.code == 0, back.err
+    for words, message in (
+        (("nowhere", "joe"), "There is no project “nowhere”."),
+        (("joe", "joe"), "“joe” has its own rules already."),
+    ):
+        refused = run("copy-rules", *words, user="admin")
+        assert (refused.code, message in refused.err) == (2, True), refused.err
+    assert run("copy-rules", "joe", "susan").code == 1, "it takes an admin"
+
+
 def test_a_file_is_shown_asked_about_and_applied(run: Run, file: Path) -> None:
     members = yaml.safe_load(file.read_text())["projects"]["susan"]["members"]
     other = changed(file, susan={"weight": 3.0, "members": [*members, "joe"]}, desk={"parent": "susan"})

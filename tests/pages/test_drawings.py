@@ -366,6 +366,72 @@ def test_an_estimate_out_of_sight_says_that_the_pool_may_have_changed_and_is_ask
     assert "The pool may have changed since." in drawn[1][2]
 
 
+def test_a_preset_fills_in_what_was_not_typed_and_gives_it_back(gallery: Page) -> None:
+    states = gallery.evaluate(
+        """async () => {
+            const { FormSession } = await import("/visuals/live/form_session.js");
+            const { renderJobForm } = await import("/visuals/views/job_form.js");
+            const review = async () => ({ problems: {}, estimate: null, later: "" });
+            const session = new FormSession({ review, functions: async () => [] });
+            const blank = { help: "", kind: "text", common: true, placeholder: "", choices: [] };
+            const field = (name, value, more = {}) => ({ ...blank, name, label: name, value, ...more });
+            const named = (...values) => values.map((value) => ({ value, words: value }));
+            const preset = (name, projects, values, variables = []) =>
+                ({ name, words: name, projects, values, variables });
+            session.form = {
+                fields: [
+                    field("preset", "", { choices: named("") }),
+                    field("gpus", "1"),
+                    field("project", "vision", { choices: named("vision", "speech") }),
+                    field("priority", "train", { choices: named("train", "high"), own: "another number" }),
+                    field("time_limit", ""),
+                    field("env", "", { kind: "variables" }),
+                ],
+                presets: [
+                    preset("small", ["vision"], { gpus: "4", priority: "60", time_limit: "2h" }, ["A", "B"]),
+                    preset("long", ["vision", "speech"], { time_limit: "1d" }),
+                ],
+                person: { projects: [{ name: "vision" }], simulated: false },
+                notebooks: [],
+            };
+            for (const { name, value } of session.form.fields) session.typed[name] = value;
+            const place = document.createElement("div");
+            document.body.append(place);
+            const states = [];
+            const note = () => {
+                renderJobForm(place, session);
+                const options = place.querySelectorAll("[data-testid=form-preset] option");
+                const offered = [...options].map(({ value }) => value);
+                const help = place.querySelector("[id$=-env-help]")?.textContent ?? "";
+                states.push({ ...session.filled, own: [...session.own], offered, help });
+            };
+            const steps = [
+                ["preset", "small"], ["time_limit", ""], ["preset", "long"], ["project", "speech"],
+                ["preset", ""], ["project", "vision"], ["preset", "small"], ["project", "speech"],
+            ];
+            for (const [name, value] of steps) {
+                session.setOption(name, value);
+                note();
+            }
+            session.stop();
+            place.remove();
+            return states;
+        }"""
+    )
+    chosen, cleared, other, moved, without, back, again, lost = states
+    assert (chosen["gpus"], chosen["time_limit"]) == ("4", "2h")
+    assert (chosen["priority"], chosen["own"]) == ("60", ["priority"]), "it is none of the choices"
+    assert "Those of the preset are added: A, B." in chosen["help"]
+    assert cleared["time_limit"] == "", "it is sent, so that the preset does not fill it in again"
+    assert (other["gpus"], other["priority"], other["own"], other["time_limit"]) == ("1", "train", [], "")
+    assert (moved["preset"], moved["offered"]) == ("long", ["", "long"])
+    assert "preset" not in without
+    assert "time_limit" not in without
+    assert back["offered"] == ["", "small", "long"]
+    assert (again["gpus"], again["time_limit"]) == ("4", "")
+    assert ("preset" in lost, lost["gpus"]) == (False, "1")
+
+
 def test_a_resumed_job_has_a_mark_on_its_curve(gallery: Page) -> None:
     expect(gallery.locator("#card-paused").get_by_test_id("resume-mark")).to_have_count(1)
     expect(gallery.locator("#card-running").get_by_test_id("resume-mark")).to_have_count(0)

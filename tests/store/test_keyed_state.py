@@ -41,6 +41,7 @@ from springtide.scheduler.store.tables import (
     MonthlyReport,
     NeedRecord,
     PersonRecord,
+    PresetRecord,
     ProjectRecord,
     RequestState,
     RuleScope,
@@ -102,6 +103,12 @@ SAMPLES: dict[Table[Any, Any], tuple[Any, Any]] = {
             "vision", 1200.0, BudgetUnit.MONEY, BeyondBudget.NO_BORROWING, "admin", 1.5, "2026-11", 2.0, 4.5
         ),
         BudgetRecord("speech", 80.5, BudgetUnit.GPU_HOURS, BeyondBudget.LAST, "admin", 2.5, told=80),
+    ),
+    Tables.presets: (
+        PresetRecord(
+            "vision", "small", "One GPU.", {"gpus": 1, "gpu_types": ["t4"], "env": {"A": "1"}}, "lead", 1.5
+        ),
+        PresetRecord("", "täst-🌊", "", {"time_limit": 7200.0}, "admin", 2.5),
     ),
     Tables.endings: (
         Ending(EndingKind.QUOTA, "vision", 9.5, "admin", {"t4": 2, "a100": None}),

@@ -108,6 +108,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
         later = (
             "change_requests",
             "monthly_reports",
+            "presets",
             "needs",
             "idle_while_waiting",
             "budgets",

@@ -118,6 +118,7 @@ async def fill(path: Path) -> None:
     await engine.freeze("speech", wire.FreezeRequest(why="a review", until=1e8), ADMIN, members={})
     await engine.edit_project("speech", wire.ProjectEdit(weight=3.0, until=1e8), ADMIN, members={})
     await engine.budgets.set("speech", wire.BudgetRequest(amount=9.5, unit="gpu-hours"), ADMIN)
+    await engine.presets.set(None, "small", wire.PresetPart(options={"gpus": 1, "time_limit": "2h"}), ADMIN)
     key = UsageKey("GPU-train-0", kind="job", job=borrower, user="susan", project="susan")
     use = UsageRecord(step=FINE, at=1_000_000, seconds=FINE, key=key, reading=Reading(utilization=0.5))
     pool.store.write(gpu_usage_writing.save, [use], pool.clock())

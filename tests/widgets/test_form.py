@@ -12,9 +12,11 @@ import ipywidgets
 import msgspec
 import pytest
 
-from springtide.scheduler.wire import OPTIONS, Problem, Surface, Wish
-from springtide.scheduler.wire.form_fields import COMMON, form_of, typed_options
-from springtide.scheduler.wire.submission import offered
+from springtide.scheduler.wire import OPTIONS, PresetView, Problem, Surface, Wish
+from springtide.scheduler.wire.form_fields import COMMON, filled, form_of, typed_options
+from springtide.scheduler.wire.presets import checked_preset, preset_words, values_of
+from springtide.scheduler.wire.presets import filled as filled_by_preset
+from springtide.scheduler.wire.submission import JobOptions, offered
 from springtide.widgets.display.document import FORM_TYPE
 from springtide.widgets.errors import OptionError
 from springtide.widgets.form.arguments import call_of, described, parse_arguments
@@ -54,9 +56,9 @@ def ask(pool: Pool, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 def test_every_option_has_a_field_with_its_label_help_and_default(ask: Ask) -> None:
     fields = {field["name"]: field for field in ask("form")["fields"]}
-    of_others = {"image", "gpu_types", "datasets", "secrets"}
+    of_others = {"preset", "image", "gpu_types", "datasets", "secrets"}
     names = {option.name for option in offered(Surface.FORM)}
-    assert fields.keys() == names - of_others, "one machine with one GPU type, no datasets and no secrets"
+    assert fields.keys() == names - of_others, "one machine, one GPU type, no presets, datasets, secrets"
     assert [name for name, field in fields.items() if field["common"]] == [
         each for each in COMMON if each in fields
     ]
@@ -93,6 +95,40 @@ def test_datasets_are_chosen_from_those_that_the_person_may_use(pool_of: Callabl
     assert [choice.value for choice in field.choices] == ["", "coco", "imagenet"]
     assert field.own == "several"
     assert typed_options({"datasets": "coco, imagenet"}) == ({"datasets": ("coco", "imagenet")}, {})
+
+
+def test_presets_say_what_they_fill_into_fields_and_which_projects_have_them(
+    pool_of: Callable[[str], Pool],
+) -> None:
+    options = checked_preset({"gpus": 4, "time_limit": "2h", "gpu_types": "a,b", "env": {"A": "1"}})
+    small = PresetView(
+        name="small", project="vision", about="", options=options, values=values_of(options),
+        text=preset_words(options), by="lead", at=0.0, projects=["vision"],
+    )  # fmt: skip
+    form = form_of(msgspec.structs.replace(pool_of("anna").me, presets=[small]), [])
+    assert form.fields[0].name == "preset"
+    (preset,) = form.presets
+    assert (preset.projects, preset.variables) == (["vision"], ["A"])
+    assert preset.words == "small: GPUs 4, GPU type a, b, Time limit 2h, Environment A=1"
+    assert preset.values == {"gpus": "4", "time_limit": "2h", "gpu_types": "a, b"}
+    read, problems = typed_options(preset.values)
+    assert (read, problems) == ({"gpus": 4, "time_limit": 7200.0, "gpu_types": ("a", "b")}, {})
+    again = filled(form, {"name": "x", "project": "vision", **msgspec.structs.asdict(JobOptions(preset="small"))})
+    assert (again.presets, [field.name for field in again.fields if field.name == "preset"]) == ([], [])
+
+
+def test_a_field_that_was_cleared_beside_a_preset_stays_at_its_default() -> None:
+    options, problems = typed_options({"preset": "small", "time_limit": "", "gpus": " ", "memory": "4Gi"})
+    assert not problems
+    assert options == {"preset": "small", "time_limit": None, "gpus": 1, "memory": 4 << 30}
+    preset = {"time_limit": 7200.0, "gpus": 4, "memory": 1 << 30, "retries": 2}
+    wish = filled_by_preset(Wish.of(options), preset)
+    assert {name: getattr(wish, name) for name in preset} == {
+        "time_limit": None,
+        "gpus": 1,
+        "memory": 4 << 30,
+        "retries": 2,
+    }
 
 
 def test_what_is_typed_is_read_by_the_table_and_what_is_empty_stays_at_its_default() -> None:

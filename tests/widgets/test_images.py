@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from springtide.scheduler.client import Client
+from springtide.scheduler.wire import PresetRequest
 from springtide.widgets.connection import Connection, PoolError
 from springtide.widgets.errors import OptionError
 from springtide.widgets.magics import train as magic
@@ -38,6 +39,25 @@ def test_a_job_can_name_another_image(lab, in_torch):
 def test_without_either_it_runs_in_the_first_of_the_list(lab, monkeypatch):
     monkeypatch.delenv("SPRINGTIDE_IMAGE", raising=False)
     assert lab.submit("true").info.options.image == "lab/base:1"
+
+
+@pytest.fixture
+def torch_preset(image_service):
+    """A preset with an image, and one without."""
+    with Client(image_service, "admin") as admin:
+        admin.set_preset("torch", PresetRequest(options={"image": "lab/torch:9"}))
+        admin.set_preset("short", PresetRequest(options={"time_limit": "1h"}))
+        yield
+        for name in ("torch", "short"):
+            admin.delete_preset(name)
+
+
+def test_the_image_of_a_preset_comes_before_that_of_the_notebook(lab, in_torch, torch_preset):
+    assert lab.environment("true", preset="torch").image == "lab/torch:9"
+    assert lab.submit("true", preset="torch").info.options.image == "lab/torch:9"
+    assert lab.submit("true", preset="torch", image="lab/base:1").info.options.image == "lab/base:1"
+    assert lab.environment("true", preset="short").image == "lab/torch:2"
+    assert lab.submit("true", preset="short").info.options.image == "lab/torch:2"
 
 
 def test_the_magic_takes_an_image(lab):

@@ -36,6 +36,7 @@ async def me(call: Call) -> Me:
         datasets=[each.name for each in usable(pool, caller)],
         secrets=usable_secrets(pool, caller),
         default_project=default_of(pool, caller),
+        presets=pool.engine.presets.usable(mine),
         noted_variables=list(pool.engine.settings.noted_variables),
     )
 

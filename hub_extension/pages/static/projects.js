@@ -7,7 +7,9 @@ import { bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas
 import { GroupRules } from "./quotas/group_rules.js";
 import { drawOnHold } from "./quotas/on_hold.js";
 import { drawPeople, OWN } from "./quotas/people.js";
+import { Presets } from "./quotas/presets.js";
 import { drawProjects } from "./quotas/project_table.js";
+import { RuleCopies } from "./quotas/rule_copies.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
 import { WhatIf } from "./quotas/what_if.js";
 import { Decisions } from "./requests/decisions.js";
@@ -36,6 +38,8 @@ const trail = new AuditTrail(redraw, read);
 const whatIf = new WhatIf(redraw);
 const decisions = new Decisions(redraw, read);
 const groupRules = new GroupRules(redraw);
+const copies = new RuleCopies(redraw);
+const presets = new Presets(redraw, () => trail.read());
 const readView = inOrder(() => attempted(() => call("GET", "admin")), takeView);
 const turns = new Map();
 
@@ -65,6 +69,7 @@ function takeView(admin) {
 async function readRest() {
   await decisions.read();
   showLinked();
+  await presets.read();
   if (site.admin) await groupRules.read();
   if (site.admin) shown.accuracy = (await attempted(() => call("GET", "forecasts/accuracy"))) ?? shown.accuracy;
   await trail.read();
@@ -325,7 +330,7 @@ function draw() {
       "section",
       { key: "projects", class: "st-section" },
       h("h2", {}, "Projects"),
-      drawProjects(shown.admin.projects, levels, editing),
+      drawProjects(shown.admin.projects, levels, editing, copies),
       whatIf.draw(),
       changed > 1 &&
         h(
@@ -341,6 +346,7 @@ function draw() {
         h("h2", {}, "Jobs on hold"),
         drawOnHold(shown.admin.on_hold, editing),
       ),
+    presets.draw(shown.admin.projects.map(({ name }) => name)),
     h("section", { key: "people", class: "st-section" }, h("h2", {}, "People"), drawPeople(shown.admin, editing)),
     site.admin && groupRules.draw(),
     site.admin &&

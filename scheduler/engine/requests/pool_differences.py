@@ -10,7 +10,16 @@ from msgspec import UNSET, UnsetType, structs
 
 from springtide.scheduler.model import Amount
 from springtide.scheduler.resources.quantities import shown_memory
-from springtide.scheduler.wire import IdleRule, JobRanges, PersonPart, PoolFile, PoolFileChange, ProjectPart
+from springtide.scheduler.wire import (
+    IdleRule,
+    JobRanges,
+    PersonPart,
+    PoolFile,
+    PoolFileChange,
+    PresetPart,
+    ProjectPart,
+)
+from springtide.scheduler.wire.presets import preset_words
 from springtide.scheduler.wording import amount, duration, exactly, listed, quoted
 
 TITLES: Final = {"quota": "quota", "limit": "limit", "build_quota": "build quota"}
@@ -27,6 +36,7 @@ def differences(before: PoolFile, after: PoolFile) -> list[PoolFileChange]:
     people = sorted({*before.people, *after.people})
     return [
         *_rule_change(_Subject("pool", ""), before, after),
+        *_preset_changes(_Subject("pool", ""), before, after),
         *(change for name in after.projects for change in _of_project(name, before.projects.get(name), after)),
         *(_Subject("project", name).change("is deleted") for name in gone),
         *(change for name in people for change in _of_person(name, before.people, after.people)),
@@ -65,6 +75,7 @@ def _of_project(name: str, before: ProjectPart | None, after: PoolFile) -> Itera
             yield subject.change(f"{field} {amount(was)} → {amount(becomes)}", field, was, becomes)
     yield from _range_changes(subject, before.ranges, new.ranges)
     yield from _rule_change(subject, before, new)
+    yield from _preset_changes(subject, before, new)
     yield from _member_changes(subject, before.members, new.members)
 
 
@@ -121,6 +132,24 @@ def _member_changes(
     for person in was:
         if person not in becomes:
             yield subject.change(f"{quoted(person)} is no member any more", "members", person, None)
+
+
+def _preset_changes(
+    subject: _Subject, before: PoolFile | ProjectPart, after: PoolFile | ProjectPart
+) -> Iterator[PoolFileChange]:
+    was, becomes = ({} if of.presets is UNSET else of.presets for of in (before, after))
+    for name in sorted({*was, *becomes}):
+        old, new = was.get(name), becomes.get(name)
+        if old != new:
+            words = f"preset {name} {_preset(old)} → {_preset(new)}"
+            plain = (None if each is None else structs.asdict(each) for each in (old, new))
+            yield subject.change(words, f"presets.{name}", *plain)
+
+
+def _preset(part: PresetPart | None) -> str:
+    if part is None:
+        return "none"
+    return preset_words(part.options) + (f" ({part.about})" if part.about else "")
 
 
 def _of_person(

@@ -13,7 +13,7 @@ from msgspec import UNSET, structs
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import idle
-from springtide.scheduler.engine.requests import project_admin, quotas, ranges
+from springtide.scheduler.engine.requests import presets, project_admin, quotas, ranges
 from springtide.scheduler.engine.requests.pool_differences import differences
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -21,7 +21,7 @@ from springtide.scheduler.gpu_types import as_table
 from springtide.scheduler.model import Amount
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.tables import EndingKind, HubStanding, IdleRule, RuleKey, RuleScope
-from springtide.scheduler.wire import PersonPart, PoolFile, PoolFileProblem, ProjectPart
+from springtide.scheduler.wire import PersonPart, PoolFile, PoolFileProblem, PresetPart, ProjectPart
 from springtide.scheduler.wording import given, quoted
 
 T = TypeVar("T")
@@ -92,7 +92,23 @@ def present(tables: State | Transaction, memberships: Memberships) -> PoolFile:
         projects={name: _project(tables, name, rules, memberships) for name in _in_tree(tables)},
         people={name: part for name, part in parts.items() if part != PersonPart(build_quota=None, idle=None)},
         idle=rules.get(POOL_RULE),
+        presets=_presets(tables, presets.POOL),
     )
+
+
+def with_rules_of(file: PoolFile, source: str, target: str) -> PoolFile:
+    """Return what gives a project the rules of another: all but its GPUs, its members, and where it is.
+
+    A new project is where the other one is. Raises `Refusal` for an unknown source, and for the project itself.
+    """
+    if source not in file.projects:
+        raise Refusal(404, "unknown_project", f"There is no project {given(source)}.", field="source")
+    if source == target:
+        message = f"{quoted(target)} has its own rules already."
+        raise Refusal(422, "invalid", message, field="source", hint="Choose another project to copy from.")
+    part = structs.replace(file.projects[source], quota=UNSET, build_quota=UNSET, members=UNSET)
+    known = target in file.projects
+    return PoolFile(projects={target: structs.replace(part, parent=UNSET) if known else part})
 
 
 def version_of(file: PoolFile) -> str:
@@ -189,7 +205,13 @@ def _project(
         ranges=msgspec.convert(of, wire.JobRanges),
         idle=rules.get((RuleScope.PROJECT, name)),
         members=members,
+        presets=_presets(tables, name),
     )
+
+
+def _presets(tables: State | Transaction, project: str) -> dict[str, PresetPart]:
+    of = presets.of_project(tables.presets, project)
+    return {name: presets.part_of(presets.shown(record)) for name, record in of.items()}
 
 
 def _person(tables: State | Transaction, name: str, rules: Mapping[RuleKey, wire.IdleRule | None]) -> PersonPart:
@@ -258,10 +280,12 @@ class _Application:
                 self._try(f"projects.{name}", lambda name=name: self._create_project(name))
         for name, part in file.projects.items():
             self._set_rule((RuleScope.PROJECT, name), part.idle)
+            self._set_presets(f"projects.{name}.presets", name, part.presets)
         for name, person in file.people.items():
             self._try(f"people.{name}", lambda name=name, person=person: self._edit_person(name, person))
             self._set_rule((RuleScope.PERSON, name), person.idle)
         self._set_rule(POOL_RULE, file.idle)
+        self._set_presets("presets", presets.POOL, file.presets)
         unsure = bool(self.problems)
         becomes = self._build_quotas(self.memberships.members)
         for refusal in project_admin.refusals_of_all(self.transaction, self._was, becomes, sums=not unsure):
@@ -350,6 +374,20 @@ class _Application:
         if rule != _lasting_rule(self.transaction, key):
             wanted = rule if rule is None else IdleRule(rule.tell_after, rule.notice)
             idle.set_rule(self.transaction, key, wanted, self.question.by)
+
+    def _set_presets(self, field: str, project: str, parts: Mapping[str, PresetPart] | msgspec.UnsetType) -> None:
+        """Give a project, or the pool, exactly these presets; those that are so already stay as they are."""
+        transaction, by = self.transaction, self.question.by
+        if parts is UNSET or (project and project not in transaction.projects):
+            return
+        for name in presets.of_project(transaction.presets, project):
+            if name not in parts:
+                presets.remove_preset(transaction, project, name, by)
+        for name, part in parts.items():
+            self._try(
+                f"{field}.{name}",
+                lambda name=name, part=part: presets.set_preset(transaction, project, name, part, by),
+            )
 
     # ---------- members
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.requests import bookings, quotas, ranges
+from springtide.scheduler.engine.requests import bookings, presets, quotas, ranges
 from springtide.scheduler.engine.state.booked import changed_quotas
 from springtide.scheduler.engine.state.endings import check_until, end_at, until_of
 from springtide.scheduler.engine.state.known_types import KnownTypes
@@ -29,7 +29,12 @@ FIELD_KINDS = {name: EndingKind(name) for name in (*FIELDS, "ranges")}
 """The kind of change that ends by itself, by the name of its field."""
 AMOUNTS = {"quota": Environment.TRAIN, "limit": Environment.TRAIN, "build_quota": Environment.BUILD}
 """The fields that are numbers of GPUs, and whose GPUs they are."""
-UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change", "booking.make"})
+UNDOABLE = frozenset(
+    {
+        *("project.create", "project.change", "project.delete"),
+        *("person.change", "booking.make", "preset.set", "preset.delete"),
+    }
+)
 """Kinds of audit entries that `undo` takes back."""
 MEMBERSHIP = frozenset({"member.add", "member.remove"})
 """Kinds of audit entries of members who joined and left projects in the hub."""
@@ -235,7 +240,8 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
     transaction.budgets.remove(name)
     for kind in FIELD_KINDS.values():
         transaction.endings.remove((kind, name))
-    before = {**editable_fields(record), "age": record.project.age}
+    lost = presets.remove_all(transaction, name)
+    before = {**editable_fields(record), "age": record.project.age, **({"presets": lost} if lost else {})}
     transaction.add_audit_entry(by, "project.delete", name, before, {}, project=name)
     return record.made_group
 
@@ -345,6 +351,8 @@ def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members
             _undo_person(transaction, entry, by, members)
         case "booking.make":
             bookings.undo_make(transaction, entry.id, by)
+        case "preset.set" | "preset.delete":
+            presets.undo_preset(transaction, entry, by)
         case "project.create":
             _undo_create(transaction, entry, by)
         case "project.delete":
@@ -384,11 +392,12 @@ def _undo_create(transaction: Transaction, entry: AuditRecord, by: str) -> None:
 
 def _undo_delete(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:
     before = dict(entry.before)
-    age = before.pop("age")
+    age, lost = before.pop("age"), before.pop("presets", {})
     gone = entry.subject not in members
     edit = msgspec.convert(before, wire.ProjectEdit)
     created = create_project(transaction, entry.subject, edit, by, members, made_group=gone)
     transaction.projects.put(replace(created, project=replace(created.project, age=age), colour=age))
+    presets.restore(transaction, entry.subject, lost, by)
 
 
 def _undo_change(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:

@@ -69,6 +69,7 @@ export class FormSession {
     this.arguments = {};
     this.typed = {};
     this.own = new Set();
+    this.byHand = new Set();
     this.touched = new Set();
     this.review = { problems: {}, estimate: null, later: "" };
     this.described = { value: null, problem: "" };
@@ -95,6 +96,7 @@ export class FormSession {
       this.form = await this.backend.form();
       this.problem = this.form.person.projects.length ? null : NO_PROJECT;
       for (const field of this.form.fields) this.typed[field.name] ??= field.value;
+      this.#keepPreset();
       this.work.notebook ||= this.form.notebooks[0] ?? "";
       if (this.problem === null) this.reviewing.want(0);
     } catch (error) {
@@ -149,13 +151,44 @@ export class FormSession {
     this.checking.want();
   }
 
-  /** Sets an option; `own`: the value is none of the choices. */
+  /** The presets of the chosen project. */
+  get presets() {
+    return (this.form?.presets ?? []).filter(({ projects }) => projects.includes(this.typed.project));
+  }
+
+  /** The chosen preset, or null. */
+  get preset() {
+    return this.presets.find(({ name }) => name === this.typed.preset) ?? null;
+  }
+
+  /** Sets an option; `own`: the value is none of the choices. A preset fills in what the user has not typed. */
   setOption(name, value, own = false) {
+    const before = this.preset;
     this.typed[name] = value;
     this.own[own ? "add" : "delete"](name);
+    if (name !== "preset") this.byHand.add(name);
+    this.#keepPreset();
+    if (this.preset !== before) this.#refill(before);
     this.#edited();
     this.reviewing.want();
     this.describing.want();
+  }
+
+  /** Gives up a chosen preset that the chosen project does not have. */
+  #keepPreset() {
+    if (this.typed.preset && this.preset === null) this.typed.preset = "";
+  }
+
+  /** Fills in the chosen preset; what the one `before` filled in, and the user left, begins anew. */
+  #refill(before) {
+    const values = this.preset?.values ?? {};
+    for (const { name, value, choices } of this.form.fields) {
+      if (this.byHand.has(name) || !(name in values || name in (before?.values ?? {}))) continue;
+      const text = values[name] ?? value;
+      const isOwn = choices.length > 0 && choices.every((choice) => choice.value !== text);
+      this.typed[name] = text;
+      this.own[isOwn ? "add" : "delete"](name);
+    }
   }
 
   #edited() {
@@ -185,9 +218,10 @@ export class FormSession {
     this.reviewing.want(Math.max(SETTLED_MS, this.reviewedAt + NEWS_MS - Date.now()));
   }
 
-  /** The typed options; an empty field means the default. */
+  /** The typed options; an empty field means the default, and is sent if the preset would fill it in again. */
   get filled() {
-    return Object.fromEntries(Object.entries(this.typed).filter(([, text]) => text.trim()));
+    const values = this.preset?.values ?? {};
+    return Object.fromEntries(Object.entries(this.typed).filter(([name, text]) => text.trim() || name in values));
   }
 
   async #review() {

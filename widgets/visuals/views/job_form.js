@@ -52,7 +52,7 @@ function whole(session, data) {
     session.submit();
   };
   const keydown = (event) => event.key === "Enter" && event.target.tagName === "INPUT" && event.preventDefault();
-  const { fields } = session.form;
+  const fields = session.form.fields.flatMap((field) => shownField(session, field));
   return h(
     "form",
     {
@@ -85,6 +85,16 @@ function whole(session, data) {
     formEstimate(session, data),
     footer(session, data),
   );
+}
+
+/** A field as the chosen project and preset have it; none for presets where the project has none. */
+function shownField({ presets, preset }, field) {
+  if (field.name === "preset") {
+    const choices = presets.map(({ name, words }) => ({ value: name, words }));
+    return choices.length ? [{ ...field, choices: [...field.choices, ...choices] }] : [];
+  }
+  if (field.kind !== "variables" || !preset?.variables.length) return [field];
+  return [{ ...field, help: `${field.help} Those of the preset are added: ${preset.variables.join(", ")}.` }];
 }
 
 function kinds(session) {

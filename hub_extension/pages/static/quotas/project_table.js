@@ -16,7 +16,7 @@ import { drawLevels } from "./sums.js";
 const NEW_PROJECT = "";
 
 /** The projects with their members, and a line to add one. */
-export function drawProjects(projects, levels, editing) {
+export function drawProjects(projects, levels, editing, copies) {
   const { fields } = editing;
   const heads = ["Project", ...Object.keys(fields)];
   return h(
@@ -43,7 +43,9 @@ export function drawProjects(projects, levels, editing) {
       h(
         "tbody",
         {},
-        treeOrder(projects).flatMap(({ project, depth }) => drawProjectRows(project, depth, projects, levels, editing)),
+        treeOrder(projects).flatMap(({ project, depth }) =>
+          drawProjectRows(project, depth, projects, levels, editing, copies),
+        ),
         drawNewRow(projects, editing),
       ),
     ),
@@ -55,7 +57,7 @@ function headWords({ title, type }) {
   return type === undefined ? title.toLowerCase() : title.slice(0, -clean(type).length).toLowerCase() + clean(type);
 }
 
-function drawProjectRows(project, depth, projects, levels, editing) {
+function drawProjectRows(project, depth, projects, levels, editing, copies) {
   const { name } = project;
   const refusal = editing.refusal("project", name);
   return [
@@ -87,7 +89,8 @@ function drawProjectRows(project, depth, projects, levels, editing) {
       h(
         "td",
         { class: "st-across", colspan: Object.keys(editing.fields).length + 1 },
-        drawRowActions(project, editing),
+        drawRowActions(project, editing, copies.button(project, projects)),
+        copies.draw(project, projects, editing),
         refusal && refusalWords(refusal, `refusal-${name}`),
         drawFrozen(project),
         drawFreezing(project, editing),
@@ -157,7 +160,7 @@ function drawParent(project, projects, props) {
   );
 }
 
-function drawRowActions(project, editing) {
+function drawRowActions(project, editing, copyButton) {
   const { name } = project;
   const key = `delete ${name}`;
   if (editing.draft("project", name)) {
@@ -186,6 +189,7 @@ function drawRowActions(project, editing) {
       { key: "still", class: "st-row-actions" },
       freezeButton(project, editing),
       budgetButton(project, editing),
+      copyButton,
       site.admin && button(`delete-${name}`, "Delete…", () => editing.ask(key)),
     );
   }
@@ -266,10 +270,18 @@ function drawNewRow(projects, editing) {
   ];
 }
 
+function isAmount(value) {
+  return value === null || typeof value === "number";
+}
+
 /** A field's value in words. */
 export function valueWords(value) {
   if (value === null || value === undefined) return "none";
   if (value.max_priority !== undefined) return rangeWords(value);
+  if (typeof value === "object" && !Array.isArray(value) && !Object.values(value).every(isAmount))
+    return Object.entries(value)
+      .map(([name, each]) => `${clean(name)} ${valueWords(each)}`)
+      .join(", ");
   if (typeof value === "object" && !Array.isArray(value))
     return (
       Object.entries(value)
