@@ -208,7 +208,7 @@ def _in_project(captured: Captured, project: Project, here: Here, search: Sequen
         argv=(*typed, *(_placed(word, project, here.cwd) for word in words[len(typed) :])),
         program=program,
         env=env,
-        notes=(*captured.notes, *project.notes(), *_live_notes(words, project)),
+        notes=(*captured.notes, *project.notes(works_in=here.cwd), *_live_notes(words, project)),
         project=project,
     )
 

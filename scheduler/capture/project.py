@@ -244,13 +244,22 @@ class Project:
         above = (f"{folder}/" for folder in parents(f"{path}/"))
         return next((folder for folder in above if folder in self.linked), None)
 
-    def notes(self) -> tuple[str, ...]:
-        """Return the sentences for whoever submits the project."""
+    def notes(self, works_in: Path | None = None) -> tuple[str, ...]:
+        """Return the sentences for whoever submits the project.
+
+        ``works_in`` is the working directory of the job, which may be outside of the project.
+        """
         total = sum(len(file.content) for file in self.files.values())
         if not (self.files or self.linked):
             return ()
         copied = f"{count(len(self.files), 'file')} ({size(total)})"
-        notes = [f"The job runs in its own copy of {self.root}: {copied}."]
+        outside = works_in is not None and self.place_of(works_in) is None
+        notes = [f"The job {'has' if outside else 'runs in'} its own copy of {self.root}: {copied}."]
+        if outside:
+            notes.append(
+                f"It works in {works_in} itself, outside of that copy: what it writes there, your other jobs find. "
+                f"Submitted from {self.root}, it works in its copy."
+            )
         if self.linked:
             notes.append(f"Read and written in place: {_some(self.linked)}.")
         if self.large:

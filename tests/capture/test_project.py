@@ -76,6 +76,23 @@ def test_settings_and_programs_that_a_shell_script_calls_are_those_of_the_submis
     assert done.stdout.split() == ["rate:", "1", "tool"], done.stderr
 
 
+def test_a_command_whose_script_lies_outside_is_said_to_work_in_the_folder_itself(
+    project: Path, here: Here, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "colleague"
+    write(elsewhere, fit_dot_py="")
+    outside = capture_words(["python", str(elsewhere / "fit.py")], here)
+    assert outside.project is not None
+    assert outside.project.root == elsewhere
+    copied, works = outside.notes[-2:]
+    assert copied == f"The job has its own copy of {elsewhere}: 1 file (0 B)."
+    assert works.startswith(f"It works in {here.cwd} itself, outside of that copy: ")
+    assert f"Submitted from {elsewhere}, it works in its copy." in works
+    write(project, train_dot_py="")
+    inside = capture_words(["python", "train.py"], here)
+    assert "The job runs in its own copy" in inside.notes[0]
+
+
 def test_folders_of_any_name_links_and_compiled_modules_are_copied(
     project: Path, here: Here, tmp_path: Path
 ) -> None:
