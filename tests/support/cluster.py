@@ -286,11 +286,11 @@ class Cluster:
         self.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {FAKE_LABEL: "true"}}})
         until(lambda: name in self.ready_nodes(), f"{name} is ready again")
 
-    def end_pod(self, namespace: str, name: str, exit_code: int) -> None:
-        """End the containers of a pod on a fake node with an exit code."""
+    def end_pod(self, namespace: str, name: str, exit_code: int, message: str = "") -> None:
+        """End the containers of a pod on a fake node with an exit code and a termination message."""
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         statuses = self.request("GET", path)["status"]["containerStatuses"]
-        ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"}
+        ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed", "message": message}
         for status in statuses:
             status |= {"ready": False, "started": False, "state": {"terminated": ended}}
         phase = "Failed" if exit_code else "Succeeded"

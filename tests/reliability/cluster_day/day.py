@@ -57,7 +57,7 @@ class Plan:
     limit: float | None = None
     kills: float = 0.0
     slowest_end: float = 0.5
-    webhook_timeout: int = 1
+    webhook_timeout: int = 5
     directly: bool = False
 
 

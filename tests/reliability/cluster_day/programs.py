@@ -22,7 +22,8 @@ class Programs:
     """The programs of all pods that run; each ``work SECONDS CODE`` counts its seconds over all attempts.
 
     What a program is to do is in the launch record that the pool wrote to the volume of jobs, in ``state``.
-    Programs on a node in ``silent`` run, and nobody hears of their ends.
+    Programs on a node in ``silent`` run, and nobody hears of their ends. One that ends by itself says so as the
+    supervisor in a pod does: without that its end just after the deletion of its pod would count as a pause.
     """
 
     def __init__(self, cluster: Cluster, state: Path) -> None:
@@ -54,7 +55,9 @@ class Programs:
             if pod["spec"]["nodeName"] in self.silent or meta.get("deletionTimestamp"):
                 continue
             with contextlib.suppress(ClusterError, httpx.HTTPError, KeyError):
-                self._cluster.end_pod(meta["namespace"], meta["name"], self._work(pod)[1])
+                code = self._work(pod)[1]
+                message = {"kind": "exited", "at": time.time(), "code": code, "paused": False}
+                self._cluster.end_pod(meta["namespace"], meta["name"], code, json.dumps(message))
 
     def _is_due(self, pod: dict[str, Any], began: float) -> bool:
         return self._done[_job(pod)] + time.monotonic() - began >= self._work(pod)[0]
