@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
-from cluster import Cluster, ClusterError, tools, until
+from cluster import Cluster, tools
 from control_plane import ONE_THREAD
 from real_node import NodeNetwork, RealNode
+from train_job_definition import define
 
 HERE = Path(__file__).parent
-CRD = HERE.parents[1] / "helm/springtide/crds/trainjob.yaml"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "cluster"
 CHART = "chart"
 REAL_NODES = {"real_node", "real_build_node", "gpu_node"}
@@ -59,32 +56,7 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def crd(cluster: Cluster) -> None:
     """The custom resource, as the chart brings it."""
-    body = yaml.safe_load(CRD.read_text())
-    name = body["metadata"]["name"]
-    try:
-        cluster.request("POST", CRDS, copy.deepcopy(body))
-    except ClusterError as error:
-        if error.status != 409:
-            raise
-        known = cluster.request("GET", f"{CRDS}/{name}")
-        body["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"]
-        cluster.request("PUT", f"{CRDS}/{name}", body)
-
-    def established() -> bool:
-        conditions = cluster.request("GET", f"{CRDS}/{name}")["status"].get("conditions") or []
-        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-
-    def stored() -> bool:
-        try:
-            cluster.items("/apis/springtide.io/v1alpha1/trainjobs")
-        except ClusterError as error:
-            if error.status != 429:
-                raise
-            return False
-        return True
-
-    until(established, "TrainJobs are known to the cluster")
-    until(stored, "TrainJobs can be stored in the cluster")
+    define(cluster)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,9 @@
 
 ``--only NAME`` measures one of them. ``--seeds N`` lives through N random histories, ``--first S`` begins with the
 seed S; ``--examples N`` makes N requests of each call and as many files for each reader; ``--load S`` keeps a pool
-under load for S seconds. Exits with 1 if anything is lost, runs twice, overlaps, ends otherwise than without
-faults, or breaks the service, or if the load is not held; each case is printed.
+under load for S seconds; ``--minutes M`` lives M minutes of a day on a cluster, drawn from the seed S. Exits with
+1 if anything is lost, runs twice, overlaps, ends otherwise than without faults, or breaks the service, or if the
+load is not held; each case is printed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from itertools import islice
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from cluster_day.long_day import live_a_day
 from kills.hub_kills import kill_hub_and_proxy
 from kills.renumbered_kills import ALL, kill_while_gpus_change, rounds
 from kills.service_kills import KillFigures, kill_supervisors_and_reboot, kill_the_service
@@ -141,6 +143,21 @@ def load(seconds: float) -> Figure:
     return Figure("Load, and start with many jobs", lines[-1].partition(": ")[2], problems)
 
 
+def cluster_day(seed: int, minutes: float) -> Figure:
+    """Live through a day on a cluster."""
+    with tempfile.TemporaryDirectory() as directory:
+        found = live_a_day(Path(directory), seed, minutes * 60)
+    said = ", ".join(f"{who} {max(after):.1f} s" for who, after in found.said_after.items())
+    print(f"faults: {dict(found.faults)}; without effect: {dict(found.without_effect)}", file=sys.stderr)
+    print(f"a node that is not ready is said by {said or 'nobody'} at the latest", file=sys.stderr)
+    tried = (
+        f"{found.jobs:,} jobs ({found.train_jobs} TrainJobs) in {found.attempts:,} attempts under "
+        f"{sum(found.faults.values())} faults and {found.kills} kills, {found.events:,} events of pods, "
+        f"quotas waited {found.longest:.0f} s at most"
+    )
+    return Figure("A day on a cluster", tried, found.problems)
+
+
 def _killed(measure: Callable[[Path], KillFigures]) -> KillFigures:
     with tempfile.TemporaryDirectory() as directory:
         return measure(Path(directory))
@@ -174,6 +191,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--examples", type=int, default=50)
     parser.add_argument("--load", type=float, default=300.0)
+    parser.add_argument("--minutes", type=float, default=20.0)
     measures: dict[str, Callable[[argparse.Namespace], Figure]] = {
         "crash-points": lambda _: crash_points(),
         "histories": lambda asked: histories(asked.first, asked.seeds),
@@ -183,6 +201,7 @@ def main() -> int:
         "renumbered-kills": lambda _: renumbered_kills(),
         "bad-input": lambda asked: bad_inputs(asked.examples),
         "load": lambda asked: load(asked.load),
+        "cluster-day": lambda asked: cluster_day(asked.first, asked.minutes),
     }
     parser.add_argument("--only", choices=measures, action="append")
     asked = parser.parse_args()

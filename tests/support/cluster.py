@@ -45,12 +45,18 @@ class Cluster:
         self.directory = directory
         self.kubeconfig = kubeconfig
         self._plane = plane
-        access = _Access(kubeconfig, directory)
+        self._access = access = _Access(kubeconfig, directory)
         self.url = access.url
         self.ca = access.ca
         self._token = access.token
-        self._client = httpx.Client(base_url=self.url, verify=access.tls, headers=access.headers, trust_env=False)
-        self._client.timeout = PATIENCE_S
+        self._client = self.client(httpx.Timeout(PATIENCE_S))
+
+    def client(self, timeout: httpx.Timeout) -> httpx.Client:
+        """Return a new client of the API server, as the administrator."""
+        access = self._access
+        return httpx.Client(
+            base_url=access.url, verify=access.tls, headers=access.headers, trust_env=False, timeout=timeout
+        )
 
     @classmethod
     def start(
@@ -280,11 +286,11 @@ class Cluster:
         self.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {FAKE_LABEL: "true"}}})
         until(lambda: name in self.ready_nodes(), f"{name} is ready again")
 
-    def end_pod(self, namespace: str, name: str, exit_code: int) -> None:
-        """End the containers of a pod on a fake node with an exit code."""
+    def end_pod(self, namespace: str, name: str, exit_code: int, message: str = "") -> None:
+        """End the containers of a pod on a fake node with an exit code and a termination message."""
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         statuses = self.request("GET", path)["status"]["containerStatuses"]
-        ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"}
+        ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed", "message": message}
         for status in statuses:
             status |= {"ready": False, "started": False, "state": {"terminated": ended}}
         phase = "Failed" if exit_code else "Succeeded"
@@ -301,6 +307,10 @@ class Cluster:
     def stop_api(self) -> None:
         """Kill the API server; its stored objects stay."""
         self._ours("lose its API server").api.kill()
+
+    def return_api(self) -> None:
+        """Start the API server again, at the same address; its clients notice by themselves, within a minute."""
+        self._ours("start its API server").start_api()
 
     def start_api(self) -> None:
         """Start the API server again, at the same address, and wait until it and its fake nodes work.

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import warm_processes
 from patience import PATIENCE_S
 
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
 
@@ -50,7 +52,8 @@ class ServiceProcess:
     A test may kill it, while its jobs keep running, and start it again at the same address on the same state
     directory. Its store is SQLite in there, unless ``database`` is another URL. With ``projects``, quotas and
     members by name, the pool has these and as many GPUs as their quotas add up to; with ``real``, the machine's.
-    It runs on what looks like another boot of the machine if there is a file with a ``boot_id``.
+    It runs on what looks like another boot of the machine if there is a file with a ``boot_id``. With a
+    ``cluster``, reached by ``kubeconfig``, jobs are pods, and ``train_jobs`` are the namespaces of TrainJobs.
     """
 
     def __init__(
@@ -62,10 +65,14 @@ class ServiceProcess:
         real: bool = False,
         port: int = 0,
         boot_id: Path | None = None,
+        cluster: KubernetesSettings | None = None,
+        kubeconfig: Path | None = None,
+        train_jobs: tuple[str, ...] = (),
     ) -> None:
         self._port, self._boot_id = port, boot_id
         self._given = {"state": state, "images": images, "database": database, "projects": projects, "real": real}
-        self._environment = dict(os.environ)
+        self._given |= {"cluster": cluster, "train_jobs": train_jobs}
+        self._environment = {**os.environ, **({} if kubeconfig is None else {"KUBECONFIG": str(kubeconfig)})}
         self._log = state / "service.log"
         self._process: BaseProcess | None = None
         self._connection: Connection | None = None

@@ -21,6 +21,7 @@ from tornado.web import RequestHandler
 
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.cluster.backend import Cluster
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
@@ -28,7 +29,9 @@ from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups, Server
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import EngineSettings, JobFilter, open_engine
+from springtide.scheduler.executors.base import Executor
 from springtide.scheduler.executors.credentials import Credentials
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store
@@ -72,7 +75,8 @@ class Given:
 
     lab/torch images are declared to have msgspec alone. The store is SQLite in the state directory, unless
     ``database`` is another URL. The pool has as many simulated train GPUs as the quotas of its projects add up to,
-    or the GPUs of the machine if they are ``real``.
+    or the GPUs of the machine if they are ``real``. With a ``cluster``, that of ``KUBECONFIG``, jobs are pods, and
+    the TrainJobs of the namespaces ``train_jobs`` are taken in.
     """
 
     state: Path
@@ -81,6 +85,8 @@ class Given:
     database: str | None
     projects: Mapping[str, tuple[int, Sequence[str]]] | None
     real: bool
+    cluster: KubernetesSettings | None = None
+    train_jobs: tuple[str, ...] = ()
 
 
 def run(given: Given, test: Connection, dies: str) -> None:
@@ -97,23 +103,24 @@ def run(given: Given, test: Connection, dies: str) -> None:
 async def _serve(given: Given, test: Connection) -> None:
     projects = given.projects or PROJECTS
     people = People(projects)
-    train = sum(quota for quota, _ in projects.values())
     async with AsyncExitStack() as stack:
+        cluster = None
+        if given.cluster is not None:
+            cluster = await stack.enter_async_context(Cluster(given.cluster))
         store = Store.open(given.database or f"sqlite:///{given.state / 'springtide.sqlite'}", given.state)
         stack.callback(store.close)
         policy = model.Settings(grace=10.0, min_runtime=0.0)
         contents = {"lab/torch:*": wire.ImageContents(python="3.11", modules=["msgspec"])} if given.images else {}
         settings = EngineSettings(
             policy=policy,
-            images=given.images or None,
+            images=(given.images if given.cluster is None else given.cluster.images) or None,
             image_contents=contents,
             notifications=Channels().settings,
         )
         sockets = bind_sockets(given.port, "127.0.0.1")
         address = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}"
         credentials = Credentials(address.rstrip("/"), b"job secret")
-        machine = discover() if given.real else discover(BUILD + train, BUILD)
-        executor = LocalExecutor(given.state, machine, credentials=credentials)
+        executor = cluster.executor(credentials) if cluster is not None else _local(given, credentials)
         engine = await open_engine(store, executor, settings)
         stack.push_async_callback(engine.stop)
         stack.push_async_callback(end_jobs, engine)
@@ -124,9 +131,32 @@ async def _serve(given: Given, test: Connection) -> None:
         pool = Pool(engine, cast("Groups", people), buckets, MAX_BODY, 10.0, "0", time.time)
         server = serve(Site(pool, people, PREFIX, b"secret", 60.0, credentials=credentials), sockets)
         stack.callback(server.stop)
+        if cluster is not None and given.train_jobs:
+            await stack.enter_async_context(cluster.train_jobs(engine, given.train_jobs, ""))
         test.send(address)
-        with suppress(EOFError):
-            await asyncio.to_thread(test.recv)
+        await _until_closed(test, cluster)
+
+
+def _local(given: Given, credentials: Credentials) -> Executor:
+    train = sum(quota for quota, _ in (given.projects or PROJECTS).values())
+    machine = discover() if given.real else discover(BUILD + train, BUILD)
+    return LocalExecutor(given.state, machine, credentials=credentials)
+
+
+async def _until_closed(test: Connection, cluster: Cluster | None) -> None:
+    """Wait until the test closes its end of the connection; kill this process if it loses the pool's lease."""
+    closed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(test.fileno(), closed.set)
+    waits = [asyncio.create_task(closed.wait())]
+    if cluster is not None:
+        waits.append(asyncio.create_task(cluster.elected()))
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    if not closed.is_set():
+        print(waits[-1].exception(), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    waits[-1].cancel()
+    loop.remove_reader(test.fileno())
 
 
 def die_at(module: str, name: str, when: str = "before") -> None:

@@ -1,0 +1,263 @@
+"""Judges a day on a cluster by the pods and nodes of its API server alone, whatever the pool's service says; pure.
+
+Whose a pod is say its labels and annotations, how many GPUs it holds say its requests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+GPU = "nvidia.com/gpu"
+JOB, ATTEMPT, RANK = "springtide.io/job", "springtide.io/attempt", "springtide.io/rank"
+PROJECT, WORKER, SIZE = "springtide.io/project", "springtide.io/worker", "springtide.io/size"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPod:
+    """What the judge reads of a pod. ``slots`` are the GPUs of its node that the pool planned it on."""
+
+    name: str
+    node: str
+    gpus: int
+    ended: bool
+    code: int | None
+    job: str = ""
+    attempt: int = 0
+    rank: int = 0
+    size: int = 1
+    project: str = ""
+    slots: tuple[int, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has its GPUs: bound to a node, and not ended."""
+        return bool(self.node) and not self.ended
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNode:
+    """What the judge reads of a node: ``up`` unless its kubelet is silent, ``takes`` pods unless it is closed."""
+
+    name: str
+    gpus: int
+    up: bool
+    takes: bool
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A job that the pool has accepted; its own program ends with ``code``."""
+
+    job: str
+    project: str
+    gpus: int
+    workers: int = 1
+    code: int = 0
+
+    @property
+    def size(self) -> int:
+        """All its GPUs."""
+        return self.gpus * self.workers
+
+
+@dataclass(slots=True)
+class Judge:
+    """The verdict on a day so far; ``quotas`` are in GPUs, by project.
+
+    ``limit`` is the longest time in seconds for which a project may wait for GPUs within its quota that others
+    hold beyond theirs, or nobody has; None tolerates any. ``longest`` is the longest time that there was.
+    ``completed`` counts how often each job ran to its end; of those in ``unsure`` an end may have been missed.
+    """
+
+    quotas: Mapping[str, int]
+    limit: float | None = None
+    problems: list[str] = field(default_factory=list)
+    longest: float = 0.0
+    pods: dict[str, SeenPod] = field(default_factory=dict)
+    nodes: dict[str, SeenNode] = field(default_factory=dict)
+    ghosts: dict[str, SeenPod] = field(default_factory=dict)
+    wanted: dict[str, Wanted] = field(default_factory=dict)
+    completed: Counter[str] = field(default_factory=Counter)
+    unsure: set[str] = field(default_factory=set)
+    events: int = 0
+    _ends: dict[tuple[str, int], dict[int, int | None]] = field(default_factory=dict)
+    _codes: defaultdict[str, set[int | None]] = field(default_factory=lambda: defaultdict(set))
+    _starved_since: dict[str, float] = field(default_factory=dict)
+    _reported: set[str] = field(default_factory=set)
+
+    # ---------- events
+
+    def see_node(self, kind: str, found: Mapping[str, Any]) -> None:
+        """Take in an event of a watch of nodes."""
+        name = found["metadata"]["name"]
+        if kind == "DELETED":
+            self.nodes.pop(name, None)
+        else:
+            self.nodes[name] = read_node(found)
+        node = self.nodes.get(name)
+        if node is None or node.fenced or node.up:
+            for uid in [uid for uid, pod in self.ghosts.items() if pod.node == name]:
+                del self.ghosts[uid]
+
+    def see_pod(self, kind: str, found: Mapping[str, Any], *, missed: bool = False) -> None:
+        """Take in an event of a watch of pods; ``missed``: it is made up from what a new list lacks."""
+        self.events += 1
+        uid, pod = found["metadata"]["uid"], read_pod(found)
+        before = self.pods.get(uid)
+        if kind == "DELETED":
+            self.pods.pop(uid, None)
+            if pod.holds and not missed:
+                self._vanished(uid, pod)
+        else:
+            self.pods[uid] = pod
+        if pod.ended and pod.job and (before is None or not before.ended):
+            self._ended(pod)
+        if pod.holds and (before is None or not before.holds):
+            self._check_node(pod.node)
+            self._check_job(pod.job)
+
+    def _vanished(self, uid: str, pod: SeenPod) -> None:
+        """A pod is gone that had not ended: on a node that is up its program runs on."""
+        node = self.nodes.get(pod.node)
+        if node is None or node.fenced:
+            return
+        if node.up:
+            self._report(f"{pod.name} was removed from {pod.node}, which is up, before it had ended")
+        else:
+            self.ghosts[uid] = pod
+
+    def _ended(self, pod: SeenPod) -> None:
+        ends = self._ends.setdefault((pod.job, pod.attempt), {})
+        ends.setdefault(pod.rank, pod.code)
+        self._codes[pod.job].add(pod.code)
+        wanted = self.wanted.get(pod.job)
+        if wanted is not None and wanted.code and pod.code == wanted.code:
+            del self.wanted[pod.job]
+        if len(ends) == pod.size and all(code == 0 for code in ends.values()):
+            self.completed[pod.job] += 1
+            self.wanted.pop(pod.job, None)
+            if self.completed[pod.job] > 1:
+                self._report(f"the job {pod.job} ran to its end {self.completed[pod.job]} times")
+
+    def _held(self) -> Iterable[SeenPod]:
+        return (pod for pod in (*self.pods.values(), *self.ghosts.values()) if pod.holds)
+
+    def _check_node(self, name: str) -> None:
+        node = self.nodes.get(name)
+        here = [pod for pod in self._held() if pod.node == name]
+        names = ", ".join(sorted(pod.name for pod in here if pod.gpus))
+        if node is not None and sum(pod.gpus for pod in here) > node.gpus:
+            self._report(f"{name} has {node.gpus} GPUs, and more are bound: {names}")
+        slots = Counter(slot for pod in here for slot in pod.slots)
+        for slot, times in slots.items():
+            if times > 1:
+                self._report(f"GPU {slot} of {name} is bound {times} times: {names}")
+
+    def _check_job(self, job: str) -> None:
+        running = [pod for pod in self._held() if job and pod.job == job]
+        if len({pod.attempt for pod in running}) > 1:
+            self._report(f"two attempts run at once: {', '.join(sorted(pod.name for pod in running))}")
+
+    def _report(self, problem: str) -> None:
+        if problem not in self._reported:
+            self._reported.add(problem)
+            self.problems.append(problem)
+
+    def miss_some(self) -> None:
+        """Record that events may have been missed: the ends of jobs that are there may be among them."""
+        self.unsure |= self.wanted.keys() | {pod.job for pod in self.pods.values()}
+
+    # ---------- quotas
+
+    def accept(self, wanted: Wanted) -> None:
+        """Record that the pool has accepted a job, in the order of submission; its answer may be late."""
+        if wanted.code not in self._codes[wanted.job]:
+            self.wanted[wanted.job] = wanted
+
+    def look(self, now: float, *, excused: bool) -> None:
+        """Measure how long projects wait within their quotas; ``excused``: something keeps all jobs waiting."""
+        starved = set() if excused else set(self.starved())
+        for project in set(self._starved_since) - starved:
+            del self._starved_since[project]
+        for project in starved:
+            since = self._starved_since.setdefault(project, now)
+            self.longest = max(self.longest, now - since)
+            if self.limit is not None and now - since > self.limit:
+                self._report(f"{project} waited for more than {self.limit:g} s within its quota")
+
+    def starved(self) -> Iterable[str]:
+        """Yield the projects whose next job would fit into their quota and onto the nodes, but does not run."""
+        held: Counter[str] = Counter()
+        for pod in self._held():
+            held[pod.project] += pod.gpus
+        alive = {pod.job for pod in (*self.pods.values(), *self.ghosts.values()) if not pod.ended}
+        for project, quota in self.quotas.items():
+            waiting = (job for job in self.wanted.values() if job.project == project and job.job not in alive)
+            following = next(iter(waiting), None)
+            if following is None or held[project] + following.size > quota:
+                continue
+            if self._room(following, held) >= following.workers:
+                yield project
+
+    def _room(self, job: Wanted, held: Mapping[str, int]) -> int:
+        """Return how many workers of a job the nodes could hold if borrowers left."""
+        beyond = {project: max(0, held[project] - quota) for project, quota in self.quotas.items()}
+        sizes: Counter[str] = Counter()
+        for pod in self._held():
+            sizes[pod.job] += pod.gpus
+        workers = 0
+        for node in self.nodes.values():
+            if not (node.takes and node.up):
+                continue
+            here = [pod for pod in self._held() if pod.node == node.name]
+            free = node.gpus - sum(pod.gpus for pod in here)
+            borrowed: Counter[str] = Counter()
+            for pod in here:
+                if pod.project != job.project and sizes[pod.job] <= beyond.get(pod.project, 0):
+                    borrowed[pod.project] += pod.gpus
+            free += sum(min(gpus, beyond[project]) for project, gpus in borrowed.items())
+            workers += free // job.gpus
+        return workers
+
+
+def read_node(found: Mapping[str, Any]) -> SeenNode:
+    """Return what the judge reads of a node."""
+    conditions = found["status"].get("conditions") or []
+    up = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    taints = found["spec"].get("taints") or []
+    fenced = any(taint["key"] == OUT_OF_SERVICE for taint in taints)
+    takes = not taints and not found["spec"].get("unschedulable")
+    gpus = int((found["status"].get("allocatable") or {}).get(GPU, 0))
+    return SeenNode(found["metadata"]["name"], gpus, up, takes, fenced)
+
+
+def read_pod(found: Mapping[str, Any]) -> SeenPod:
+    """Return what the judge reads of a pod."""
+    meta, spec, status = found["metadata"], found["spec"], found["status"]
+    labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
+    gpus = sum(int(each["resources"].get("requests", {}).get(GPU, 0)) for each in spec["containers"])
+    codes = [
+        each["state"]["terminated"]["exitCode"]
+        for each in status.get("containerStatuses") or []
+        if "terminated" in each.get("state", {})
+    ]
+    return SeenPod(
+        name=meta["name"],
+        node=spec.get("nodeName", ""),
+        gpus=gpus,
+        ended=status.get("phase") in ENDED,
+        code=codes[0] if codes else None,
+        job=labels.get(JOB, ""),
+        attempt=int(labels.get(ATTEMPT, 0)),
+        rank=int(labels.get(RANK, 0)),
+        size=int(notes.get(SIZE, 1)),
+        project=notes.get(PROJECT, ""),
+        slots=tuple(json.loads(notes[WORKER])["gpus"]) if WORKER in notes else (),
+    )

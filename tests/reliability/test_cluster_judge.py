@@ -1,0 +1,178 @@
+"""The judge of days on a cluster finds what a pool could do wrong, from the events of the API server alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from cluster_day.judge import GPU, Judge, Wanted
+
+
+def node(name: str = "n", *, ready: str = "True", unschedulable: bool = False, taint: str = "") -> dict[str, Any]:
+    spec: dict[str, Any] = {"unschedulable": unschedulable, "taints": [{"key": taint}] if taint else []}
+    conditions = [{"type": "Ready", "status": ready}]
+    status = {"allocatable": {GPU: "4"}, "conditions": conditions}
+    return {"metadata": {"name": name}, "spec": spec, "status": status}
+
+
+def pod(
+    job: str,
+    slots: tuple[int, ...] = (0,),
+    *,
+    attempt: int = 1,
+    project: str = "vision",
+    phase: str = "Running",
+    code: int | None = None,
+    on: str = "n",
+    of: tuple[int, int] = (0, 1),
+) -> dict[str, Any]:
+    """A pod of a job; ``of`` are its rank and the number of workers."""
+    rank, size = of
+    notes = {"project": project, "size": str(size), "worker": json.dumps({"gpus": slots})}
+    labels = {"job": job, "attempt": str(attempt), "rank": str(rank)}
+    states = [] if code is None else [{"state": {"terminated": {"exitCode": code}}}]
+    return {
+        "metadata": {
+            "name": f"st-{job}-{attempt}-{rank}",
+            "uid": f"{job}-{attempt}-{rank}",
+            "labels": {f"springtide.io/{name}": value for name, value in labels.items()},
+            "annotations": {f"springtide.io/{name}": value for name, value in notes.items()},
+        },
+        "spec": {"nodeName": on, "containers": [{"resources": {"requests": {GPU: str(len(slots))}}}]},
+        "status": {"phase": phase, "containerStatuses": states},
+    }
+
+
+@pytest.fixture
+def judge() -> Judge:
+    judge = Judge({"vision": 2, "speech": 2}, limit=10.0)
+    judge.see_node("ADDED", node())
+    return judge
+
+
+def test_jobs_beside_each_other_and_one_after_the_other_are_no_problem(judge: Judge) -> None:
+    judge.see_pod("ADDED", pod("a", (0, 1)))
+    judge.see_pod("ADDED", pod("b", (2, 3)))
+    judge.see_pod("MODIFIED", pod("a", (0, 1), phase="Failed", code=143))
+    judge.see_pod("ADDED", pod("c", (0, 1)))
+    judge.see_pod("DELETED", pod("a", (0, 1), phase="Failed", code=143))
+    judge.see_pod("MODIFIED", pod("b", (2, 3), phase="Succeeded", code=0))
+    judge.see_pod("ADDED", pod("a", (2, 3), attempt=2))
+    assert (judge.problems, judge.completed) == ([], {"b": 1})
+
+
+def test_a_gpu_that_two_pods_have_is_found(judge: Judge) -> None:
+    judge.see_pod("ADDED", pod("a", (0, 1)))
+    judge.see_pod("ADDED", pod("b", (1, 2)))
+    assert judge.problems == ["GPU 1 of n is bound 2 times: st-a-1-0, st-b-1-0"]
+
+
+def test_more_gpus_than_a_node_has_are_found(judge: Judge) -> None:
+    for job in "ab":
+        found = pod(job, (0, 1, 2))
+        del found["metadata"]["annotations"]["springtide.io/worker"]
+        judge.see_pod("ADDED", found)
+    assert judge.problems == ["n has 4 GPUs, and more are bound: st-a-1-0, st-b-1-0"]
+
+
+def test_two_attempts_at_once_are_found(judge: Judge) -> None:
+    judge.see_pod("ADDED", pod("a", (0,)))
+    judge.see_pod("ADDED", pod("a", (1,), attempt=2))
+    assert judge.problems == ["two attempts run at once: st-a-1-0, st-a-2-0"]
+
+
+def test_a_job_that_runs_to_its_end_twice_is_found(judge: Judge) -> None:
+    for attempt in (1, 2):
+        judge.see_pod("ADDED", pod("a", attempt=attempt, phase="Succeeded", code=0))
+    assert judge.problems == ["the job a ran to its end 2 times"]
+
+
+def test_a_gang_has_run_to_its_end_when_all_workers_of_one_attempt_have(judge: Judge) -> None:
+    judge.see_pod("MODIFIED", pod("a", (0,), of=(0, 2), phase="Succeeded", code=0))
+    judge.see_pod("MODIFIED", pod("a", (1,), of=(1, 2), phase="Failed", code=143))
+    assert judge.completed["a"] == 0
+    for rank in (0, 1):
+        judge.see_pod("MODIFIED", pod("a", (rank,), attempt=2, of=(rank, 2), phase="Succeeded", code=0))
+    assert (judge.completed["a"], judge.problems) == (1, [])
+
+
+def test_a_pod_that_is_removed_while_it_runs_on_a_node_that_is_up_is_found(judge: Judge) -> None:
+    judge.see_pod("ADDED", pod("a"))
+    judge.see_pod("DELETED", pod("a"))
+    assert judge.problems == ["st-a-1-0 was removed from n, which is up, before it had ended"]
+
+
+@pytest.mark.parametrize("way", ["fenced", "deleted", "back"])
+def test_a_pod_that_is_removed_from_a_silent_node_may_run_until_the_node_is_off_or_back(
+    judge: Judge, way: str
+) -> None:
+    judge.see_pod("ADDED", pod("a"))
+    judge.see_node("MODIFIED", node(ready="Unknown"))
+    judge.see_pod("DELETED", pod("a"))
+    assert judge.ghosts
+    if way == "fenced":
+        judge.see_node("MODIFIED", node(ready="Unknown", taint="node.kubernetes.io/out-of-service"))
+    elif way == "deleted":
+        judge.see_node("DELETED", node())
+    else:
+        judge.see_node("MODIFIED", node())
+    judge.see_node("ADDED", node("m"))
+    judge.see_pod("ADDED", pod("a", attempt=2, on="m"))
+    assert judge.problems == []
+
+
+def test_a_second_attempt_beside_one_on_a_silent_node_is_found(judge: Judge) -> None:
+    judge.see_pod("ADDED", pod("a"))
+    judge.see_node("MODIFIED", node(ready="Unknown"))
+    judge.see_pod("DELETED", pod("a"))
+    judge.see_node("ADDED", node("m"))
+    judge.see_pod("ADDED", pod("a", attempt=2, on="m"))
+    assert judge.problems == ["two attempts run at once: st-a-1-0, st-a-2-0"]
+
+
+# ---------- quotas
+
+
+def look(judge: Judge, *, excused: bool = False) -> list[str]:
+    """Look at the start and after the limit; return the problems."""
+    for now in (0.0, 11.0):
+        judge.look(now, excused=excused)
+    return judge.problems
+
+
+def test_an_owner_who_waits_while_others_borrow_is_found_after_the_limit(judge: Judge) -> None:
+    judge.see_pod("ADDED", pod("a", (0, 1)))
+    judge.see_pod("ADDED", pod("b", (2, 3)))
+    judge.accept(Wanted("c", "speech", 2))
+    judge.look(0.0, excused=False)
+    judge.look(9.0, excused=False)
+    assert (judge.problems, judge.longest) == ([], 9.0)
+    assert look(judge) == ["speech waited for more than 10 s within its quota"]
+
+
+def test_an_owner_who_waits_while_gpus_are_free_is_found_after_the_limit(judge: Judge) -> None:
+    judge.accept(Wanted("c", "speech", 2))
+    assert look(judge) == ["speech waited for more than 10 s within its quota"]
+
+
+@pytest.mark.parametrize(
+    "why", ["excused", "beyond its quota", "no room", "closed", "silent", "runs", "small", "over"]
+)
+def test_nobody_waits_in_vain_whose_wish_cannot_or_need_not_be_met(judge: Judge, why: str) -> None:
+    judge.accept(Wanted("c", "speech", 3 if why == "beyond its quota" else 2))
+    if why == "no room":  # both have what is theirs
+        for job, slots in (("a", (0, 1)), ("d", (2,))):
+            judge.see_pod("ADDED", pod(job, slots))
+        judge.see_pod("ADDED", pod("foreign", (3,), project=""))
+    elif why == "small":  # a single job of vision that borrows one GPU; without it vision would have too few
+        judge.see_pod("ADDED", pod("a", (0, 1, 2)))
+    elif why == "runs":
+        judge.see_pod("ADDED", pod("c", (0, 1), project="speech"))
+    elif why == "over":
+        judge.see_pod("ADDED", pod("c", (0, 1), project="speech", phase="Succeeded", code=0))
+    elif why in ("closed", "silent"):
+        judge.see_node(
+            "MODIFIED", node(ready="Unknown" if why == "silent" else "True", unschedulable=why == "closed")
+        )
+    assert look(judge, excused=why == "excused") == []
