@@ -5,8 +5,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STATE  ?= $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/springtide
 CACHE  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springtide
-# One more than there are cores: hubs, clusters and browsers keep their tests waiting as often as working.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+CORES  := $(shell getconf _NPROCESSORS_ONLN)
+# Workers of all tests, two more than there are cores: those with a cluster work a third of their time and those with a
+# hub half of it, while those with a browser keep a core busy. The tests of `make check` wait for nothing.
+WORKERS ?= $(shell echo $$(($(CORES) + 2)))
+check: WORKERS = $(CORES)
 PYTEST_ARGS ?=
 RELIABILITY_ARGS ?=
 RELEASE_ARGS ?=
@@ -16,7 +19,7 @@ TOOLS ?=
 IN ?= machine
 REAL_CODE_machine := tests/real_code
 REAL_CODE_pods := tests/kubernetes/node/test_real_code.py
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Compiled modules are kept, also where the environment says not to (as images of containers do): compiling the tests
 # and their packages anew takes each of the workers longer than to read all of them.
 export PYTHONDONTWRITEBYTECODE :=

@@ -34,6 +34,12 @@ registry.MACHINE = Path(tempfile.mkdtemp(prefix="springtide-test-uids-")) / "uid
 """Pools of tests record their uids apart from those of this machine."""
 atexit.register(shutil.rmtree, registry.MACHINE.parent, ignore_errors=True)
 
+# Programs that tests start read no start-up files, settings or kernels of the person who runs the tests. What is
+# costly to build or to download stays where it is.
+os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+os.environ["HOME"] = tempfile.mkdtemp(prefix="springtide-test-home-")
+atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
+
 # Tests assert behaviour, never time: a busy machine takes long for an example.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import select
 import socket
 import subprocess
@@ -98,6 +99,13 @@ async def test_a_command_has_the_place_the_variables_and_the_gpus_of_its_worker(
         wanted = (await bench.log("job", rank)).splitlines()[0]
         assert (await shell(bench, spec, "echo $PWD $CUDA_VISIBLE_DEVICES $MINE", rank=rank)).strip() == wanted
         assert (await shell(bench, spec, "echo $RANK", rank=rank)).strip() == str(rank)
+
+
+async def test_a_shell_of_a_test_reads_no_start_up_files_of_the_person_who_runs_it(bench: LocalBench) -> None:
+    spec = await started(bench)
+    home, *files = (await shell(bench, spec, "cd && pwd && ls -A")).split()
+    assert home == os.environ["HOME"] != pwd.getpwuid(os.getuid()).pw_dir
+    assert not {".bashrc", ".bash_profile", ".profile"} & set(files)
 
 
 async def test_more_output_than_anyone_reads_waits_in_the_program(bench: LocalBench) -> None:

@@ -50,10 +50,6 @@ def test_a_card_opens_a_terminal_and_shows_where_its_job_is(
     wait_for_line(tab, renamed)
     expect(labels.get_by_text("inside", exact=True)).to_have_count(1)
     expect(labels.get_by_text("susan@node")).to_have_count(0)
-    tab.keyboard.type("yes | head -c 6000000\n")
-    again = lab.root / "again"
-    tab.keyboard.type(f"echo $SPRINGTIDE_JOB_ID > {again}\n")
-    wait_for_line(tab, again)
     tab.reload()
     expect(labels.get_by_text("inside", exact=True)).to_have_count(1)
     expect(tab.locator(".jp-Terminal:visible")).to_be_visible()
