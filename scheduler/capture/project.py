@@ -257,7 +257,7 @@ class Project:
         notes = [f"The job {'has' if outside else 'runs in'} its own copy of {self.root}: {copied}."]
         if outside:
             notes.append(
-                f"It works in {works_in} itself, outside of that copy: what it writes there, your other jobs find. "
+                f"It works in {works_in} itself, outside of that copy: your other jobs find what it writes. "
                 f"Submitted from {self.root}, it works in its copy."
             )
         if self.linked:
