@@ -2,11 +2,13 @@
 
     python benchmarks/bench_report.py
     python benchmarks/bench_report.py --jobs 600000 --repeat 5
+    python benchmarks/bench_report.py --store /tmp/year      # makes the year there, or uses the one that is there
 
 The store is made anew, in memory-backed storage if there is some: its entries, and their sums by the code of
-the service. Each report is made from it by the function that the service runs for ``GET /report``, and takes the
-best time of ``--repeat``, in seconds of one core. The baseline is a scan of the same entries without sums: what a
-report by project would take that computed from the jobs.
+the service. Each report by one or two columns, and some by more, is made from it by the function that the service
+runs for ``GET /report``, and takes the best time of ``--repeat``, in seconds of one core; so do the formats of the
+largest one. The baseline is a scan of the same entries without sums: what a report by project would take that
+computed from the jobs.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
-from itertools import pairwise
+from datetime import UTC, date, datetime
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import click
+import msgspec
 from machine import describe
 from sqlalchemy import select
 
@@ -29,7 +32,9 @@ from springtide.scheduler.engine import reports
 from springtide.scheduler.store import Store, ledger_writing, schema
 from springtide.scheduler.store.ledger import EndedFact, FactKind, LedgerEntry
 from springtide.scheduler.store.records import WriteBatch
-from springtide.scheduler.wire import ReportBy
+from springtide.scheduler.wire import Report, ReportBy
+from springtide.scheduler.wire.report_parquet import report_parquet
+from springtide.scheduler.wire.report_table import report_csv
 
 FIRST, LAST = date(2026, 1, 1), date(2026, 12, 31)
 YEAR = 365 * 86_400.0
@@ -40,60 +45,64 @@ TYPES = ("t4", "a100")
 KINDS = ("training", "trial", "test_run")
 BATCH = 20_000
 MEMORY = Path("/dev/shm")
-REPORTS = (
-    ("project",),
-    ("person",),
-    ("project", "person", "type", "month"),
-    ("kind", "week"),
-    ("project", "day"),
-    ("project", "type", "week"),
-    ("person", "day"),
-    ("month",),
+COLUMNS = tuple(by for by in ReportBy if by is not ReportBy.HOUR)
+REPORTS: tuple[tuple[ReportBy, ...], ...] = (
     (),
+    *((by,) for by in COLUMNS),
+    *combinations(COLUMNS, 2),
+    (ReportBy.PROJECT, ReportBy.TYPE, ReportBy.WEEK),
+    (ReportBy.PROJECT, ReportBy.PERSON, ReportBy.TYPE, ReportBy.KIND, ReportBy.MONTH),
+    (ReportBy.HOUR,),
+    *((by, ReportBy.HOUR) for by in (ReportBy.PROJECT, ReportBy.PERSON, ReportBy.TYPE, ReportBy.KIND)),
 )
+MONTH = date(2026, 6, 1), date(2026, 7, 1)
+"""The days of reports by hour, which have at most 31."""
+LARGEST = ReportBy.PERSON, ReportBy.DAY
+FORMATS: dict[str, Callable[[Report], object]] = {
+    "JSON": msgspec.json.encode,
+    "CSV": report_csv,
+    "Parquet": report_parquet,
+}
 EVERYTHING = reports.Sight(use=lambda _user, _project: True, quota=lambda _project: True)
 
 
-def entries(number: int, rng: random.Random) -> Iterator[LedgerEntry]:
-    """Yield the entries of as many jobs, which hold the GPUs for most of the year."""
-    start = datetime(FIRST.year, 1, 1, tzinfo=UTC).timestamp()
-    length = 0.8 * YEAR * GPUS / number
-    for job in range(1, number + 1):
-        began = start + rng.random() * (YEAR - 86_400)
-        person = rng.randrange(PEOPLE)
-        gpus = rng.choice((1, 1, 1, 2, 4))
-        yield LedgerEntry(
-            id=job,
-            job=f"job{job:08}",
-            attempt=1,
-            user=f"person-{person:03}",
-            server="",
-            project=f"project-{(person + rng.randrange(2)) % PROJECTS:02}",
-            kind=rng.choice(KINDS),
-            gpu_type=rng.choice(TYPES),
-            nodes={f"node-{job % 25:02}": gpus},
-            gpus=gpus,
-            borrowed=rng.choice((0, 0, gpus)),
-            price=1.5,
-            start=began,
-            end=began + rng.expovariate(gpus / length),
-            wait=rng.expovariate(1 / 600),
-            ended="succeeded",
-        )
+def entries(number: int, rng: random.Random) -> list[LedgerEntry]:
+    """Return the entries of as many jobs, which hold the GPUs for most of the year, in the order of their ends."""
+    found = sorted((_entry(job, number, rng) for job in range(number)), key=lambda entry: entry.end)
+    return [replace(entry, id=at) for at, entry in enumerate(found, 1)]
+
+
+def _entry(job: int, number: int, rng: random.Random) -> LedgerEntry:
+    began = datetime(FIRST.year, 1, 1, tzinfo=UTC).timestamp() + rng.random() * (YEAR - 86_400)
+    person = rng.randrange(PEOPLE)
+    gpus = rng.choice((1, 1, 1, 2, 4))
+    return LedgerEntry(
+        id=0,
+        job=f"job{job:08}",
+        attempt=1,
+        user=f"person-{person:03}",
+        server="",
+        project=f"project-{(person + rng.randrange(2)) % PROJECTS:02}",
+        kind=rng.choice(KINDS),
+        gpu_type=rng.choice(TYPES),
+        nodes={f"node-{job % 25:02}": gpus},
+        gpus=gpus,
+        borrowed=rng.choice((0, 0, gpus)),
+        price=1.5,
+        start=began,
+        end=began + rng.expovariate(gpus * number / (0.8 * YEAR * GPUS)),
+        wait=rng.expovariate(1 / 600),
+        ended="succeeded",
+    )
 
 
 def fill(store: Store, number: int) -> None:
     """Write the year, and sum it up as the service does."""
     facts = [replace(each, id=number) for number, each in enumerate(quotas(), 1)]
     store.commit(WriteBatch(ended_facts=facts))
-    batch: list[LedgerEntry] = []
-    for entry in entries(number, random.Random(36)):
-        batch.append(entry)
-        if len(batch) == BATCH:
-            store.commit(WriteBatch(entries=batch))
-            batch = []
-    if batch:
-        store.commit(WriteBatch(entries=batch))
+    made = entries(number, random.Random(36))
+    for first in range(0, number, BATCH):
+        store.commit(WriteBatch(entries=made[first : first + BATCH]))
     while store.read(ledger_writing.has_entries):
         store.write(ledger_writing.add_entries)
 
@@ -134,32 +143,46 @@ def best(work: Callable[[], object], repeat: int) -> float:
 @click.command()
 @click.option("--jobs", default=300_000, show_default=True, help="Number of jobs in the year.")
 @click.option("--repeat", default=3, show_default=True, help="Runs of each report; the fastest counts.")
-def main(jobs: int, repeat: int) -> None:
+@click.option("--store", "kept", type=click.Path(path_type=Path), help="A folder that keeps the year.")
+def main(jobs: int, repeat: int, kept: Path | None) -> None:
     """Print the time of each report over a year."""
     click.echo(describe())
-    now = datetime(LAST.year, LAST.month, LAST.day, tzinfo=UTC).timestamp() + 86_400
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
-        path = Path(directory) / "year.sqlite"
-        store = Store.open(f"sqlite:///{path}", Path(directory))
-        began = time.perf_counter()
-        fill(store, jobs)
-        took = time.perf_counter() - began
-        click.echo(f"{jobs:,} jobs; {path.stat().st_size / 2**20:,.0f} MiB; made in {took:.0f} s")
+        folder = Path(directory) if kept is None else kept
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "springtide.sqlite"
+        is_made = path.exists()
+        store = Store.open(f"sqlite:///{path}", folder)
+        began = time.process_time()
+        if not is_made:
+            fill(store, jobs)
+        took = time.process_time() - began
+        click.echo(f"{jobs:,} jobs; {path.stat().st_size / 2**20:,.0f} MiB; opened or made in {took:.0f} s")
         click.echo(f"{'baseline: scan of all entries':44} {best(lambda: scan(store), repeat):6.2f} s")
-        for names in REPORTS:
-            by, found = [ReportBy(name) for name in names], []
-
-            def make(by: list[ReportBy] = by, found: list[int] = found) -> None:
-                made = store.read(reports.made, by, (FIRST, LAST), now, EVERYTHING)
-                found.append(len(made.rows))
-
-            took = best(make, repeat)
-            click.echo(f"{'by ' + (', '.join(names) or 'nothing'):44} {took:6.2f} s  {found[0]:6,} rows")
-        month = (date(2026, 6, 1), date(2026, 6, 1) + timedelta(days=30))
-        hours = [ReportBy.PROJECT, ReportBy.HOUR]
-        took = best(lambda: store.read(reports.made, hours, month, now, EVERYTHING), repeat)
-        click.echo(f"{'by project, hour (31 days)':44} {took:6.2f} s")
+        tell_reports(store, repeat)
         store.close()
+
+
+def tell_reports(store: Store, repeat: int) -> None:
+    """Print the time of each report, of the slowest, and of the formats of the largest."""
+    now = datetime(LAST.year, LAST.month, LAST.day, tzinfo=UTC).timestamp() + 86_400
+
+    def made(by: tuple[ReportBy, ...]) -> Report:
+        days = MONTH if ReportBy.HOUR in by else (FIRST, LAST)
+        return store.read(reports.made, by, days, now, EVERYTHING)
+
+    slowest = 0.0, ""
+    for by in REPORTS:
+        found: list[Report] = []
+        took = best(lambda by=by, found=found: found.append(made(by)), repeat)
+        name = f"by {', '.join(by) or 'nothing'}"
+        slowest = max(slowest, (took, name))
+        click.echo(f"{name:44} {took:6.2f} s  {len(found[0].rows):6,} rows")
+    click.echo(f"{'slowest: ' + slowest[1]:44} {slowest[0]:6.2f} s")
+    largest = made(LARGEST)
+    for name, written in FORMATS.items():
+        took = best(lambda written=written: written(largest), repeat)
+        click.echo(f"{name + ' of ' + ', '.join(LARGEST):44} {took:6.2f} s")
 
 
 if __name__ == "__main__":

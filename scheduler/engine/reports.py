@@ -21,6 +21,7 @@ from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.views import report_view
 from springtide.scheduler.engine.views.pool_view import is_simulated
 from springtide.scheduler.engine.views.report_highlights import SpentBudget
+from springtide.scheduler.process_tuning import uncollected
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.queries import ledger
 from springtide.scheduler.store.tables import BudgetRecord
@@ -134,27 +135,28 @@ def made(
 ) -> wire.Report:
     """Return the report from the first to the last of two days, both included, as it is ``now``."""
     first, last = days
-    intervals = ledger.Intervals(report_view.step_of(by), report_view.bounds(by, first, last))
-    found = ledger.accounts(
-        connection,
-        intervals,
-        report_view.fields_of(by),
-        now=now,
-        may=sight.use,
-        lots=report_view.has_quotas(by),
-    )
-    return report_view.report(
-        found,
-        by,
-        first,
-        last,
-        now=now,
-        quota_of=sight.quota,
-        parents=parents,
-        budgets=[] if month is None else month.spent(connection, parents, now),
-        simulated=simulated,
-        currency=currency,
-    )
+    with uncollected():
+        intervals = ledger.Intervals(report_view.step_of(by), report_view.bounds(by, first, last))
+        found = ledger.accounts(
+            connection,
+            intervals,
+            report_view.fields_of(by),
+            now=now,
+            may=sight.use,
+            lots=report_view.has_quotas(by),
+        )
+        return report_view.report(
+            found,
+            by,
+            first,
+            last,
+            now=now,
+            quota_of=sight.quota,
+            parents=parents,
+            budgets=[] if month is None else month.spent(connection, parents, now),
+            simulated=simulated,
+            currency=currency,
+        )
 
 
 def _day(text: str, field: str) -> date:

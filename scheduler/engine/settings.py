@@ -132,8 +132,8 @@ class EngineSettings:
     )
     keep_ledger_days: float = setting(
         400.0,
-        "The time for which the ledger keeps who held which GPUs of which nodes when. Its sums by hour and day, "
-        "from which reports are made, are kept for good.",
+        "The time for which the ledger keeps who held which GPUs of which nodes when. Its sums by hour, day and "
+        "month, from which reports are made, are kept for good.",
         unit="days",
         ge=1,
     )

@@ -3,22 +3,25 @@
 A *holding* is what an attempt or a workspace holds now. It consists of pieces: another begins when something of
 what is held changes. Pieces become entries of the ledger when the holding ends, so that no entry ever changes:
 an attempt may have ended before the last change, and a step of the system clock shifts what is open. Sums of
-entries by hour and day are kept for good.
+entries by hour, day and month are kept for good.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
 HOUR = 3_600
 DAY = 86_400
-STEPS = (HOUR, DAY)
-"""Lengths of the intervals of sums, in seconds; they begin at full hours and days in UTC."""
+MONTH = 31 * DAY
+STEPS = (HOUR, DAY, MONTH)
+"""Lengths of the intervals of sums, in seconds: the hours, days and months in UTC; some months are shorter."""
 IDLE_BELOW = 0.1
 """Mean utilization in the hours of a holder on a GPU below which they count as idle."""
 PAUSED = "paused"
@@ -318,6 +321,36 @@ class Accounts:
     facts: list[EndedFact]
 
 
+def begin_of(step: int, at: float) -> int:
+    """Return when the hour, day or month that a moment is in begins."""
+    return _month(int(at // DAY))[0] if step == MONTH else int(at // step) * step
+
+
+def end_of(step: int, at: float) -> int:
+    """Return when the hour, day or month that a moment is in ends."""
+    return _month(int(at // DAY))[1] if step == MONTH else (int(at // step) + 1) * step
+
+
+@lru_cache(4_096)
+def _month(day: int) -> tuple[int, int]:
+    """Return when the month of a day begins and ends; ``day`` is its number since the epoch."""
+    first = datetime.fromtimestamp(day * DAY, UTC).replace(day=1)
+    after = (first + timedelta(days=31)).replace(day=1)
+    return int(first.timestamp()), int(after.timestamp())
+
+
+def fewest(step: int, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield spans that make up one of whole ``step``s, each with the longest step that divides it."""
+    longer = next((each for each in STEPS if each > step), None)
+    first = end if longer is None else end_of(longer, start - 1)
+    last = start if longer is None else begin_of(longer, end)
+    if longer is None or first >= last:
+        spans: list[tuple[int, int, int]] = [(step, start, end)]
+    else:
+        spans = [(step, start, first), *fewest(longer, first, last), (step, last, end)]
+    yield from (span for span in spans if span[1] < span[2])
+
+
 def rolled_up(entries: Sequence[LedgerEntry], steps: Iterable[int] = STEPS) -> list[Rollup]:
     """Return the sums of entries in intervals of these lengths."""
     found: dict[tuple[int, int, Group], Sums] = {}
@@ -330,12 +363,11 @@ def rolled_up(entries: Sequence[LedgerEntry], steps: Iterable[int] = STEPS) -> l
 def _add_parts(found: dict[tuple[int, int, Group], Sums], entry: LedgerEntry, step: int) -> None:
     """Add the part of an entry in each interval to the sums of that."""
     group, gpus, borrowed, price = entry.group, entry.gpus, entry.borrowed, entry.price
-    first, last = int(entry.start // step), int(entry.end // step)
-    for number in range(first, last + 1):
-        at = number * step
-        seconds = max(0.0, min(entry.end, at + step) - max(entry.start, at))
-        ends = number == last and (entry.ended == PAUSED or entry.lost)
-        if not (seconds or ends or number == first):
+    first, last = begin_of(step, entry.start), begin_of(step, entry.end)
+    for at, until in _intervals(step, first, last):
+        seconds = max(0.0, min(entry.end, until) - max(entry.start, at))
+        ends = at == last and (entry.ended == PAUSED or entry.lost)
+        if not (seconds or ends or at == first):
             continue
         sums = found.get((step, at, group))
         if sums is None:
@@ -346,8 +378,16 @@ def _add_parts(found: dict[tuple[int, int, Group], Sums], entry: LedgerEntry, st
         if price is not None:
             sums.priced += held
             sums.cost += held / HOUR * price
-        if number == first:
+        if at == first:
             sums.jobs += entry.wait is not None
         if ends:
             sums.pauses += entry.ended == PAUSED
             sums.lost += entry.lost
+
+
+def _intervals(step: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield the begin and the end of each interval, from one that begins at ``first`` to one at ``last``."""
+    while first <= last:
+        until = end_of(step, first)
+        yield first, until
+        first = until

@@ -1,4 +1,4 @@
-"""Sums of the ledger by hour and day: entries and measured use are added to them once, and kept for a time."""
+"""Sums of the ledger by hour, day and month: entries, kept for a time, and measured use are added once."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from springtide.scheduler.store.ledger import (
     Lot,
     Rollup,
     Sums,
+    begin_of,
     rolled_up,
 )
 from springtide.scheduler.store.tables import Tables
@@ -112,7 +113,7 @@ def _use_of(connection: Connection, hour: int) -> list[Rollup]:
         if group is not None and row.measured:
             sums = Sums(measured=float(row.measured), used=float(row.used), idle=float(row.idle))
             total.setdefault(group, Sums()).add(sums)
-    return [Rollup(step, hour // step * step, group, sums) for group, sums in total.items() for step in STEPS]
+    return [Rollup(step, begin_of(step, hour), group, sums) for group, sums in total.items() for step in STEPS]
 
 
 def _groups_during(connection: Connection, start: int, end: int) -> dict[tuple[str, str, str], Group]:

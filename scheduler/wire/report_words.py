@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -38,15 +39,15 @@ def columns(rows: Sequence[ReportRow], currency: str) -> list[ReportColumn]:
     """Return the columns in which something is known of a row; that of costs names their currency."""
     found = []
     for name in REPORT_COLUMNS:
-        if any(_is_known(name, getattr(row, name)) for row in rows):
+        if _is_known(name, list(map(attrgetter(name), rows))):
             title, hint = _TITLES[name]
             of = " ".join(currency.split()) if name == "cost" else ""
             found.append(ReportColumn(name=name, title=f"{title}, {of}" if of else title, hint=hint))
     return found
 
 
-def _is_known(name: str, value: float | None) -> bool:
-    return value is not None and (name != "gpu_hours_measured" or value > 0)
+def _is_known(name: str, values: Sequence[float | None]) -> bool:
+    return any(values) if name == "gpu_hours_measured" else values.count(None) < len(values)
 
 
 def numbers(total: ReportRow, currency: str) -> list[ReportNumber]:

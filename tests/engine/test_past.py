@@ -19,7 +19,7 @@ from springtide.scheduler.scenario.shape import Document
 from springtide.scheduler.scenario.write import written
 from springtide.scheduler.store.ledger import EndedFact, FactKind, LedgerEntry
 from springtide.scheduler.store.queries.past import Past
-from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, AuditRecord, JobRecord
+from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, AuditRecord, JobRecord, TrialRef
 from springtide.scheduler.wire import PastFigures, PastOutcome
 
 START, END = 1_000.0, 2_000.0
@@ -107,6 +107,41 @@ def test_a_person_who_pauses_a_job_keeps_it_from_running_until_it_runs_again() -
     made = document(past(sent(1, 1100, (1200, 1300, asked), (1700, 1900, {}))))
     assert made.jobs[0].away == ((290, 700),)
     assert any("paused by people" in note for note in made.notes)
+
+
+PAUSED_AT_1290 = {
+    "state": AttemptState.PAUSED,
+    "asked_at": 1290.0,
+    "asked_why": Reason("engine-held"),
+    "saved": 1299.0,
+}
+
+
+def test_a_pause_by_another_person_ends_when_the_trail_says_so() -> None:
+    audit = [entry(1290, "job.pause", "job1"), entry(1500, "job.resume", "job1")]
+    made = document(past(sent(1, 1100, (1200, 1300, PAUSED_AT_1290), (1700, 1900, {})), audit=audit))
+    assert made.jobs[0].away == ((290, 500),)
+    assert not any("paused by people" in note for note in made.notes)
+
+
+def test_a_job_that_another_person_pauses_in_line_does_not_start_meanwhile() -> None:
+    audit = [
+        entry(1150, "job.pause", "job1"),
+        entry(1150, "job.pause", "job2"),
+        entry(1300, "job.resume", "job2"),
+        entry(1250, "job.pause", "job3"),
+    ]
+    jobs = [sent(1, 1100, (1400, 1500, {})), sent(2, 1100, (1400, 1500, {})), sent(3, 1200)]
+    made = document(past(*jobs, audit=audit))
+    assert [job.away for job in made.jobs] == [((150, 400),), ((150, 300),), ((250, 1000),)]
+    assert any(note.startswith("2 jobs were paused by people") for note in made.notes)
+
+
+def test_a_sweep_that_another_person_pauses_keeps_its_trials_from_running() -> None:
+    trial = TrialRef(sweep="job1", number=1)
+    audit = [entry(1150, "job.pause", "job1"), entry(1300, "job.resume", "job1")]
+    made = document(past(sent(2, 1100, (1400, 1500, {}), trial=trial), audit=audit))
+    assert made.jobs[0].away == ((150, 300),)
 
 
 def test_one_that_was_cancelled_in_line_is_cancelled_then() -> None:

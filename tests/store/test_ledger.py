@@ -1,4 +1,4 @@
-"""The ledger in the store: sums by hour and day, measured use, what is kept, and what earlier stores had."""
+"""The ledger in the store: sums by hour, day and month, measured use, what is kept, earlier stores."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -19,12 +20,17 @@ from springtide.scheduler.store.gpu_usage import FINE, UsageKey, UsageRecord
 from springtide.scheduler.store.ledger import (
     DAY,
     HOUR,
+    MONTH,
+    STEPS,
     Accounts,
     Group,
     Held,
     Holding,
     LedgerEntry,
     Piece,
+    begin_of,
+    end_of,
+    fewest,
     rolled_up,
 )
 from springtide.scheduler.store.queries import ledger
@@ -97,7 +103,7 @@ def test_an_entry_is_divided_between_hours_and_days() -> None:
     spread = entry(
         start=NOON - 1800, end=NOON + HOUR + 900, borrowed=1, price=2.0, wait=3.0, ended="paused", lost=5.0
     )
-    parts = {(each.step, (each.at - NOON) // HOUR): each.sums for each in rolled_up([spread])}
+    parts = {(each.step, (each.at - NOON) // HOUR): each.sums for each in rolled_up([spread], (HOUR, DAY))}
     assert {key: sums.held for key, sums in parts.items()} == {
         (HOUR, -1): 3_600.0,
         (HOUR, 0): 7_200.0,
@@ -114,6 +120,37 @@ def test_an_entry_is_divided_between_hours_and_days() -> None:
         5.0,
     )
     assert [(parts[HOUR, at].jobs, parts[HOUR, at].pauses) for at in (-1, 0, 1)] == [(1, 0), (0, 0), (0, 1)]
+
+
+def test_an_entry_is_divided_between_months_of_the_calendar() -> None:
+    january, march = (int(datetime(2026, month, 1, tzinfo=UTC).timestamp()) for month in (1, 3))
+    spread = entry(start=january + 30 * DAY, end=march + HOUR, wait=3.0, ended="paused", lost=5.0)
+    parts = {each.at: each.sums for each in rolled_up([spread], (MONTH,))}
+    assert {(at - january) // DAY: sums.held for at, sums in parts.items()} == {
+        0: 2.0 * DAY,
+        31: 2.0 * 28 * DAY,
+        59: 2.0 * HOUR,
+    }
+    assert [(sums.jobs, sums.pauses, sums.lost) for sums in parts.values()] == [
+        (1, 0, 0.0),
+        (0, 0, 0.0),
+        (0, 1, 5.0),
+    ]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_span_is_made_up_of_the_longest_steps_that_divide_it(step: int) -> None:
+    rng = random.Random(41)
+    for _ in range(200):
+        start, end = sorted(begin_of(step, NOON + rng.uniform(-400, 400) * DAY) for _ in range(2))
+        spans = list(fewest(step, start, end))
+        edges = [at for _, since, until in spans for at in (since, until)]
+        assert edges[1:-1:2] == edges[2::2], "each begins where the one before ends"
+        assert edges[:1] + edges[-1:] == ([start, end] if start < end else [])
+        for own, since, until in spans:
+            assert (begin_of(own, since), begin_of(own, until)) == (since, until), "it consists of whole steps"
+            for longer in STEPS[STEPS.index(own) + 1 :]:
+                assert end_of(longer, end_of(longer, since - 1)) > until, "no longer step is in it"
 
 
 def test_sums_of_random_entries_are_those_of_the_entries(store: Store) -> None:
@@ -357,6 +394,9 @@ def test_waits_and_sums_of_an_earlier_store_are_in_reports(empty: str, open_stor
         "ledger_waits": [dict(zip(("entry", "at", "group", "wait"), each, strict=True)) for each in waits],
     }
     write_earlier(empty, "0023", rows)
-    found = accounts(open_store(empty), lots=True)
+    store = open_store(empty)
+    found = accounts(store, lots=True)
     assert waits_of(found) == {(TODAY, VISION): [9.0], (TODAY, groups[2]): [3.0], (TODAY - DAY, VISION): [7.0]}
     assert found.lots == {(TODAY, "vision", "t4"): (80.0, 20.0)}
+    month = ledger.Intervals(DAY, (begin_of(MONTH, TODAY), end_of(MONTH, TODAY)))
+    assert store.read(ledger.accounts, month, ("user",), now=float(NOON)).total.sums.held == 120.0

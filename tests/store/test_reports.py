@@ -21,8 +21,8 @@ from springtide.scheduler.store.records import WriteBatch
 from springtide.scheduler.store.tables import Tables
 from springtide.scheduler.wire import ReportBy
 
-FIRST, LAST = date(2026, 1, 20), date(2026, 2, 12)
-START = int(datetime(2026, 1, 18, tzinfo=UTC).timestamp())
+FIRST, LAST = date(2025, 12, 20), date(2026, 2, 12)
+START = int(datetime(2025, 12, 18, tzinfo=UTC).timestamp())
 NOW = datetime(2026, 2, 12, 15, 30, tzinfo=UTC).timestamp()
 FIELDS = {ReportBy.PROJECT: "project", ReportBy.PERSON: "user", ReportBy.TYPE: "gpu_type", ReportBy.KIND: "kind"}
 FORMATS = {
@@ -41,6 +41,7 @@ BY: list[tuple[ReportBy, ...]] = [
     (ReportBy.PROJECT, ReportBy.TYPE, ReportBy.WEEK),
     (ReportBy.HOUR, ReportBy.PROJECT),
     (ReportBy.YEAR,),
+    (ReportBy.TYPE, ReportBy.YEAR),
 ]
 SIGHTS: dict[str, Callable[[str, str], bool]] = {
     "admin": lambda _user, _project: True,

@@ -21,7 +21,7 @@ RETRY = 60.0
 
 
 class LedgerSums:
-    """Adds entries of the ledger and measured use to the sums by hour and day; ``due`` is set for new entries."""
+    """Adds entries of the ledger and measured use to its sums; ``due`` is set for new entries."""
 
     def __init__(self, store: StoreThreads, clock: Callable[[], float]) -> None:
         self._threads = store
@@ -44,7 +44,7 @@ class LedgerSums:
                     await asyncio.sleep(COLLECT)
 
     async def sum_up(self) -> None:
-        """Add what is new in the ledger, and measured use, to the sums by hour and day. Raises `StoreError`."""
+        """Add what is new in the ledger, and measured use, to the sums. Raises `StoreError`."""
         for pending, add in (
             (ledger_writing.has_entries, ledger_writing.add_entries),
             (ledger_writing.has_use, ledger_writing.add_use),

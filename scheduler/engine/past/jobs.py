@@ -41,10 +41,14 @@ UNKNOWN_RUN_TIME = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """When people kept jobs from running, by job and by project: stretches that begin and end."""
+    """When people kept jobs from running, by job and by project: stretches that begin and end.
+
+    ``pauses`` are when people paused jobs that others than they resumed: the trail does not say when.
+    """
 
     jobs: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     projects: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    pauses: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +195,14 @@ def _run_times(jobs: Iterable[JobRecord]) -> RunTimes:
 def _away(
     job: JobRecord, period: Period, stops: Stops, ends: Mapping[str, float | None]
 ) -> tuple[tuple[tuple[float, float], ...], bool]:
-    """Return when a job was kept from running, and whether its user had paused it at a known time."""
-    found = [*stops.jobs.get(job.id, ()), *stops.projects.get(job.spec.project, ())]
+    """Return when a job was kept from running, and whether a pause by a person ends when it ran again."""
+    known = stops.jobs.get(job.id, ())
+    found = [*known, *stops.projects.get(job.spec.project, ())]
     test = job.standing.test_run
     if test is not None:
         found.append((job.spec.submitted, ends.get(test.job) or _first_created(job, period)))
-    paused = list(_paused_by_people(job, period))
+    asked = _paused_by_people(job, period, stops.pauses.get(job.id, ()))
+    paused = [each for each in asked if not any(start <= each[0] < end for start, end in known)]
     last = period.end if job.standing.ended is None else job.standing.ended
     return tuple(_joined([*found, *paused], period, job.spec.submitted, last)), bool(paused)
 
@@ -205,13 +211,17 @@ def _first_created(job: JobRecord, period: Period) -> float:
     return job.attempts[0].created if job.attempts else period.end
 
 
-def _paused_by_people(job: JobRecord, period: Period) -> Iterator[tuple[float, float]]:
-    """Yield the stretches from each pause by a person until the job ran again."""
-    for attempt, later in zip(job.attempts, [*job.attempts[1:], None], strict=False):
-        why = attempt.asked_why
-        if why is not None and why.code == messages.HELD and attempt.asked_at is not None:
-            again = later.created if later is not None else job.standing.ended
-            yield attempt.asked_at, period.end if again is None else again
+def _paused_by_people(job: JobRecord, period: Period, waiting: Iterable[float]) -> Iterator[tuple[float, float]]:
+    """Yield the stretches from each pause by a person until the job ran again; those while it waited are given."""
+    running = (
+        attempt.asked_at
+        for attempt in job.attempts
+        if attempt.asked_why is not None and attempt.asked_why.code == messages.HELD
+    )
+    for at in (*running, *waiting):
+        if at is not None:
+            again = next((each.created for each in job.attempts if each.created > at), job.standing.ended)
+            yield at, period.end if again is None else again
 
 
 def _joined(

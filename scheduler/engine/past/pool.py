@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from springtide.scheduler.engine.past.jobs import Stops
 from springtide.scheduler.engine.past.period import Period
@@ -19,6 +19,10 @@ from springtide.scheduler.store.records import AuditRecord, JobRecord
 GPU = re.compile(r"^GPU (?P<index>\d+) of (?P<node>.+) \([^()]*\)$")
 """The subject of an entry about the drain of one GPU."""
 DRAIN = "drain"
+PAUSE = "pause"
+STOPS = {"release": "hold", "unfreeze": "freeze", "resume": PAUSE}
+"""Entries of the trail that end what others have begun."""
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -261,29 +265,37 @@ def _amount(
 def stops_of(
     audit: Iterable[AuditRecord], projects: Sequence[ProjectPart], jobs: Iterable[JobRecord], period: Period
 ) -> Stops:
-    """Return when jobs were on hold and projects frozen; a hold of a sweep or a tested job holds its parts."""
-    begun: dict[tuple[str, str], float] = {}
+    """Return when jobs were on hold or paused, and projects frozen; a hold of a sweep holds its trials.
+
+    Of pauses and resumptions the trail has those by others than the owner.
+    """
+    begun: dict[tuple[str, str, str], float] = {}
     found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for entry in audit:
         what, _, how = entry.what.partition(".")
-        key = (what, entry.subject)
-        if how in {"hold", "freeze"}:
-            begun.setdefault(key, entry.at)
-        elif how in {"release", "unfreeze"} and key in begun:
-            found[key].append((begun.pop(key), entry.at))
-    for key, at in begun.items():
-        found[key].append((at, period.end))
+        if how in STOPS.values():
+            begun.setdefault((what, entry.subject, how), entry.at)
+        elif (key := (what, entry.subject, STOPS.get(how, ""))) in begun:
+            found[what, entry.subject].append((begun.pop(key), entry.at))
+    pauses: dict[str, list[float]] = defaultdict(list)
+    for (what, subject, how), at in begun.items():
+        if how == PAUSE:
+            pauses[subject].append(at)
+        else:
+            found[what, subject].append((at, period.end))
     held = {subject: stretches for (what, subject), stretches in found.items() if what == "job"}
     frozen = {subject: stretches for (what, subject), stretches in found.items() if what == "project"}
-    by_job = {
-        job.id: [*held.get(job.id, ()), *held.get(job.spec.trial.sweep if job.spec.trial else "", ())]
-        for job in jobs
-        if held
-    }
     parents = {part.name: part.parent for part in projects}
+    subjects = {job.id: (job.id, job.spec.trial.sweep if job.spec.trial else "") for job in jobs}
+
+    def of_jobs(known: Mapping[str, Sequence[T]]) -> dict[str, list[T]]:
+        by_job = ((job, [one for name in names for one in known.get(name, ())]) for job, names in subjects.items())
+        return {job: own for job, own in by_job if own}
+
     return Stops(
-        {name: stretches for name, stretches in by_job.items() if stretches},
+        of_jobs(held),
         {name: stretches for name in parents if (stretches := _of_lineage(name, parents, frozen))},
+        of_jobs(pauses),
     )
 
 

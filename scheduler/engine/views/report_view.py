@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from operator import itemgetter
 from types import MappingProxyType
 
 from springtide.scheduler import wire
@@ -103,7 +104,8 @@ def report(
             if row is not None:
                 row.lent += seconds
     total = _Row(accounts.total, lent=sum(row.lent for row in rows.values()))
-    shown = [_shown(by, key, rows[key]) for key in sorted(rows)]
+    names = [each.value for each in by]
+    shown = [_shown(names, key, rows[key]) for key in sorted(rows)]
     shown_total = _shown((), (), total, with_lent=any(row.has_quota for row in rows.values()))
     budgets = [each for each in budgets if quota_of(each.budget.project)]
     return wire.Report(
@@ -156,13 +158,13 @@ class _Labels:
         self._times: dict[int, Key] = {}
         self._periods = [each for each in by if each in _FORMATS]
         self._step = step_of(by)
+        placed = [*self._periods, *(each for each in by if each not in _FORMATS)]
+        self._in_order = itemgetter(*map(placed.index, by)) if len(by) > 1 else tuple
 
     def of(self, at: float, values: Sequence[str]) -> Key:
         """Return the values of the row at a time with the ``values`` of `fields_of`."""
-        if not self._periods:
-            return tuple(values)
-        times, others = iter(self.times(at)), iter(values)
-        return tuple(next(times if each in _FORMATS else others) for each in self._by)
+        key: Key = self._in_order((*self.times(at), *values))
+        return key
 
     def of_lot(self, at: float, project: str, gpu_type: str) -> Key:
         """Return the values of the row at a time with a project and a GPU type."""
@@ -197,10 +199,10 @@ def _parts(start: float, end: float, boundary: Callable[[float], float]) -> Iter
         start = stop
 
 
-def _shown(by: Sequence[ReportBy], key: Key, row: _Row, *, with_lent: bool = False) -> wire.ReportRow:
+def _shown(names: Sequence[str], key: Key, row: _Row, *, with_lent: bool = False) -> wire.ReportRow:
     sums, waits = row.account.sums, row.account.waits
     return wire.ReportRow(
-        by={each.value: value for each, value in zip(by, key, strict=True)},
+        by=dict(zip(names, key, strict=True)),
         gpu_hours_held=sums.held / HOUR,
         gpu_hours_measured=sums.measured / HOUR,
         gpu_hours_used=sums.used / HOUR if sums.measured else None,

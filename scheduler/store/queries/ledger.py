@@ -26,6 +26,7 @@ from springtide.scheduler.store.ledger import (
     PoolFact,
     Rollup,
     Sums,
+    fewest,
     rolled_up,
 )
 from springtide.scheduler.store.tables import Tables
@@ -38,10 +39,16 @@ _sums, _groups = schema.ledger_sums, schema.ledger_groups
 _COLUMNS = [_sums.c[name] for name in SUMS]
 _HELD_BY = case((and_(_sums.c.held > 0, _groups.c.user != ""), _groups.c.user))
 """Who held GPUs; null for nobody, and for people who are not known."""
+_PEOPLE = func.count(_HELD_BY.distinct())
+_PERSON = func.max(case((_HELD_BY.is_not(None), 1), else_=0))
+"""How many people held GPUs, and the same in rows of one person each, which takes less."""
 
 
 class Intervals(NamedTuple):
-    """The intervals between each of the ``bounds`` and the next, of one or more steps in seconds each."""
+    """The intervals between each of the ``bounds`` and the next, of one or more steps in seconds each.
+
+    Where an interval has whole days or months, their sums are read instead of those of its steps.
+    """
 
     step: int
     bounds: Sequence[int]
@@ -73,18 +80,19 @@ class Intervals(NamedTuple):
         columns, by = list(columns), list(by)
         joined = _sums.join(_groups, _groups.c.id == _sums.c.group)
         if self.bounds[-1] - self.bounds[0] == self.step * (len(self.bounds) - 1):
-            whole = select(_sums.c.at, *columns).select_from(joined).where(self.within(), only)
-            yield from connection.execute(whole.group_by(_sums.c.at, *by)).all()
+            own = and_(_sums.c.step == self.step, _sums.c.at >= self.bounds[0], _sums.c.at < self.bounds[-1])
+            each = select(_sums.c.at, *columns).select_from(joined).where(own, only)
+            yield from connection.execute(each.group_by(_sums.c.at, *by)).all()
             return
-        for ends in pairwise(self.bounds):
-            part = Intervals(self.step, ends)
-            one = select(literal(ends[0]), *columns).select_from(joined).where(part.within(), only)
-            yield from connection.execute(one.group_by(_sums.c.step, *by)).all()
+        for begin, end in pairwise(self.bounds):
+            part = Intervals(self.step, (begin, end))
+            one = select(literal(begin), *columns, func.count()).select_from(joined).where(part.within(), only)
+            yield from (row[:-1] for row in connection.execute(one.group_by(*by)).all() if row[-1])
 
     def within(self) -> ColumnElement[bool]:
-        """Return the condition that stored sums are of these intervals."""
-        table = _sums.c
-        return and_(table.step == self.step, table.at >= self.bounds[0], table.at < self.bounds[-1])
+        """Return the condition that stored sums are of these intervals, each second in one of them."""
+        table, spans = _sums.c, fewest(self.step, self.bounds[0], self.bounds[-1])
+        return or_(*(and_(table.step == step, table.at >= at, table.at < end) for step, at, end in spans))
 
 
 def accounts(
@@ -143,13 +151,15 @@ class _Counted:
         self._fields = fields
         self._by = [_groups.c[name] for name in fields]
         self._groups = {number: group for number, group in groups.items() if may(group.user, group.project)}
+        self._last_group = max(groups, default=0)
         self._only = true() if len(self._groups) == len(groups) else _condition(groups.values(), may)
         self._may = may
 
     def add_sums(self) -> None:
         """Add the stored sums."""
         width = len(self._by)
-        columns = [*self._by, *map(func.sum, _COLUMNS), func.count(_HELD_BY.distinct())]
+        people = _PERSON if "user" in self._fields else _PEOPLE
+        columns = [*self._by, *map(func.sum, _COLUMNS), people]
         for begin, *values in self._intervals.read(self._connection, columns, self._by, self._only):
             account = self.rows[int(begin), tuple(values[:width])]
             account.sums, account.people = Sums(*values[width:-1]), values[-1]
@@ -179,15 +189,14 @@ class _Counted:
     def add_waits(self, recent: Sequence[LedgerEntry]) -> None:
         """Add the waits of jobs, sorted in each row."""
         places = {values: at for at, values in enumerate({self._values(each) for each in self._groups.values()})}
-        none = len(places)
-        rows = [none] * (max(self._groups, default=0) + 1)
+        rows = [len(places)] * (self._last_group + 1)
         for number, group in self._groups.items():
             rows[number] = places[self._values(group)]
         for begin, parts in groupby(self._stored_waits(), key=lambda part: self._intervals.begin(part[0])):
-            found: list[list[float]] = [[] for _ in range(none + 1)]
+            found: list[list[float]] = [[] for _ in range(len(places) + 1)]
             for _, groups, waits in parts:
                 for group_number, wait in zip(groups, waits, strict=True):
-                    found[rows[group_number] if group_number < len(rows) else none].append(wait)
+                    found[rows[group_number]].append(wait)
             for values, at in places.items():
                 if found[at]:
                     self.rows[begin, values].waits = found[at]
@@ -249,16 +258,12 @@ def spent(connection: Connection, start: float, end: float, now: float) -> dict[
     """
     connection = _as_of_one_moment(connection)
     begin, stop = int(start // HOUR) * HOUR, int(min(end, now + HOUR) // HOUR) * HOUR
-    first, last = -(-begin // DAY) * DAY, stop // DAY * DAY
-    whole = [(HOUR, begin, first), (DAY, first, last), (HOUR, last, stop)]
-    parts = whole if first <= last else [(HOUR, begin, stop)]
     found: defaultdict[str, Spent] = defaultdict(Spent)
     by, named = [_groups.c.project], _groups.c.project != ""
     columns = [*by, func.sum(_sums.c.held), func.sum(_sums.c.cost)]
-    intervals = [Intervals(step, (since, until)) for step, since, until in parts if since < until]
-    for interval in intervals:
-        for _, project, held, cost in interval.read(connection, columns, by, named):
-            found[project] = found[project].plus(Spent(held / HOUR, cost))
+    if begin < stop:
+        for _, project, held, cost in Intervals(HOUR, (begin, stop)).read(connection, columns, by, named):
+            found[project] = Spent(held / HOUR, cost)
     for entry in _recent(connection, now):
         seconds = min(entry.end, end, now) - max(entry.start, begin)
         if entry.project and seconds > 0:
