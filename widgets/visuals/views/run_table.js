@@ -9,6 +9,8 @@ import { keyOf } from "./run_columns.js";
 
 const NONE = "–";
 const TAGS_SHOWN = 3;
+const PINNED = "Pinned";
+const OTHERS = "Others";
 const LATEST = "latest";
 const FIRST = [
   { name: "state", order: "running", draw: ({ job }) => stateMark(job.state, "row-state") },
@@ -118,10 +120,13 @@ function withOwnNames(columns) {
 function grouped(jobs, by) {
   const groups = new Map();
   for (const job of jobs) {
-    const group = job.pinned ? "Pinned" : by in GROUPS ? GROUPS[by](job) : null;
+    const group = job.pinned ? PINNED : by in GROUPS ? GROUPS[by](job) : null;
     groups.set(group, [...(groups.get(group) ?? []), job]);
   }
-  return [...groups].sort(([one], [other]) => (other === "Pinned") - (one === "Pinned"));
+  const isMixed = groups.has(PINNED) && groups.size > 1;
+  return [...groups]
+    .sort(([one], [other]) => (other === PINNED) - (one === PINNED))
+    .map(([group, listed]) => [group ?? (isMixed ? OTHERS : null), listed]);
 }
 
 function drawGroup(group, number, width) {
