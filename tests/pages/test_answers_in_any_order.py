@@ -18,8 +18,9 @@ from springtide.scheduler import wire
 Visit = Callable[..., Page]
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """Waits until what the scripts of the page asked for so far is drawn."""
-ENDED = """{ id: 'digits', state: 'succeeded', submitted: 1, started: 2, ended: 9, source: '', options: { workers: 1 },
-    attempts: [1, 2, 3].map((number) => ({ number, state: 'paused', created: number, started: number, ended: 9, gpus: [] })) }"""
+ENDED = """{ id: "digits", state: "succeeded", submitted: 1, started: 2, ended: 9, source: "",
+    options: { workers: 1 },
+    attempts: [1, 2, 3].map((number) => ({ number, state: "paused", started: number, ended: 9, gpus: [] })) }"""
 WRITES_TWO = """
 import os
 for name in ("first.txt", "second.txt"):
@@ -215,7 +216,8 @@ def test_a_log_is_read_to_its_end_though_each_piece_has_one_attempt(gallery: Pag
         gallery.wait_for_function(f"asked().at(-1)?.startsWith('jobs/digits/log?offset={offset or -8}&')")
         end = offset + len(text)
         assert gallery.evaluate("log().ended") is False
-        chunk = {"text": text, "offset": offset, "next": end, "size": size, "ended": end == size, "attempt": attempt}
+        chunk = {"text": text, "offset": offset, "next": end, "size": size, "attempt": attempt}
+        chunk["ended"] = end == size
         gallery.evaluate("(chunk) => answer(asked().length - 1, chunk)", chunk)
         offset = end
     gallery.wait_for_function("log().ended")
