@@ -408,12 +408,14 @@ class LogChunk(Answer, frozen=True, kw_only=True):
     """A piece of a worker's log.
 
     ``offset`` is where it starts and ``next`` where to read on, in bytes since the first attempt's start; a log
-    that was cut by its cap starts later than 0. ``ended`` says that no more will come.
+    that was cut by its cap starts later than 0. A piece ends with its attempt at the latest; more is there if
+    ``next`` is below ``size``, the bytes written so far. ``ended`` says that no more will come.
     """
 
     text: str
     offset: int
     next: int
+    size: int = 0
     ended: bool
     attempt: int
 

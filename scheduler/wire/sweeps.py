@@ -82,7 +82,7 @@ class Best(Answer, frozen=True, kw_only=True):
 
 
 class PopulationView(Answer, frozen=True, kw_only=True):
-    """The population of a sweep: ``generation``, from 1, is the one that trains now, or trained last.
+    """The population of a sweep: ``generation``, from 1, is the one that trains now, begins, or trained last.
 
     A generation takes ``every`` steps. Trial ``n`` is that of the member ``n % members`` in the generation
     ``n // members + 1``.

@@ -23,7 +23,7 @@ async def test_a_job_goes_from_submission_to_its_result(running):
     done = await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
     assert done["exit_code"] == 0
     log = (await susan.get(f"/jobs/{job['id']}/log")).json()
-    assert (log["text"], log["ended"]) == ("hello\n", True)
+    assert (log["text"], log["size"], log["ended"]) == ("hello\n", 6, True)
     listed = (await susan.get(f"/jobs/{job['id']}/output")).json()
     assert [(file["name"], file["size"]) for file in listed["items"]] == [("x", 5)]
     assert listed["more"] is False

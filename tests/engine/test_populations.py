@@ -156,6 +156,7 @@ async def test_a_service_that_stops_while_checkpoints_are_copied_copies_them_aga
     shown = await pool.job(one.id)
     assert shown.state == "running", "nothing has paused"
     assert shown.reason.headline == "Generation 2 of 3 · copying checkpoints."
+    assert shown.trials.population.generation == 2
     await pool.restart()
     found = await counts(pool, one.id)
     assert (found.running, found.population.generation) == (4, 2)

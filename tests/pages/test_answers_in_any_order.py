@@ -18,6 +18,9 @@ from springtide.scheduler import wire
 Visit = Callable[..., Page]
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """Waits until what the scripts of the page asked for so far is drawn."""
+ENDED = """{ id: "digits", state: "succeeded", submitted: 1, started: 2, ended: 9, source: "",
+    options: { workers: 1 },
+    attempts: [1, 2, 3].map((number) => ({ number, state: "paused", started: number, ended: 9, gpus: [] })) }"""
 WRITES_TWO = """
 import os
 for name in ("first.txt", "second.txt"):
@@ -201,6 +204,28 @@ def test_members_are_changed_one_after_the_other_and_what_is_typed_meanwhile_sta
     expect(admin.get_by_test_id("member-nlp-joe")).to_have_count(0)
     expect(field).to_have_value("somebody")
     assert sorted(service.people.groups["nlp"]) == ["jemma", "susan"]
+
+
+def test_a_log_is_read_to_its_end_though_each_piece_has_one_attempt(gallery: Page) -> None:
+    gallery.evaluate(WAITING)
+    gallery.evaluate(f"feed.watchJob('digits', () => {{}}, {{ known: {ENDED}, isWhole: true, tail: 8 }}) && null")
+    gallery.evaluate("(log) => { window.log = () => feed.live('digits').log; }")
+    pieces = [("one\n", 1), ("two\n", 2), ("three\n", 3)]
+    size, offset = sum(len(text) for text, _ in pieces), 0
+    for text, attempt in pieces:
+        gallery.wait_for_function(f"asked().at(-1)?.startsWith('jobs/digits/log?offset={offset or -8}&')")
+        end = offset + len(text)
+        assert gallery.evaluate("log().ended") is False
+        chunk = {"text": text, "offset": offset, "next": end, "size": size, "attempt": attempt}
+        chunk["ended"] = end == size
+        gallery.evaluate("(chunk) => answer(asked().length - 1, chunk)", chunk)
+        offset = end
+    gallery.wait_for_function("log().ended")
+    lines = gallery.evaluate("log().text").splitlines()
+    assert [line for line in lines if line in ("one", "two", "three")] == ["one", "two", "three"]
+    assert len(lines) == 5
+    gallery.evaluate(DRAWN)
+    assert not gallery.evaluate("asked().some((path) => path.includes('/log'))")
 
 
 def test_an_older_answer_does_not_replace_a_newer_one(

@@ -96,14 +96,12 @@ def test_a_job_of_the_panel_is_paused_and_cancelled_in_its_row(gallery: Page) ->
     expect(gallery.locator("[data-job=done] button")).to_have_count(0)
 
 
-def test_a_population_runs_between_two_generations_too(gallery: Page) -> None:
-    trials = {"number": 16, "finished": 8, "gpus": 0, "running": 0, "best": None, "failed": 0, "cancelled": 0}
-    sweep = a_job("evolves", trials=trials, started=2)
-    words = gallery.evaluate(
+def row_words(gallery: Page, job: dict[str, Any]) -> str:
+    """Return the text of the row of a job at 62 s."""
+    words: str = gallery.evaluate(
         """async (job) => {
             const { drawTable } = await import("/visuals/views/run_table.js");
             const { patch } = await import("/visuals/base/dom.js");
-            job.attempts = [{ ...job.attempts[0], state: "paused", ended: 40 }];
             const place = document.createElement("div");
             const selection = { has: () => false, hasAll: () => false, size: 0 };
             const filters = { order: "-submitted" };
@@ -111,9 +109,24 @@ def test_a_population_runs_between_two_generations_too(gallery: Page) -> None:
                 tagHref: () => null, more: [] }, { choose() {}, toggle() {}, drawCard() {} }));
             return place.innerText || place.textContent;
         }""",
-        sweep,
+        job,
     )
+    return words
+
+
+def test_a_population_runs_between_two_generations_too(gallery: Page) -> None:
+    trials = {"number": 16, "finished": 8, "gpus": 0, "running": 0, "best": None, "failed": 0, "cancelled": 0}
+    sweep = a_job("evolves", trials=trials, started=2)
+    sweep["attempts"][0] |= {"state": "paused", "ended": 40}
+    words = row_words(gallery, sweep)
     assert "runs 1 min" in words
+    assert "paused" not in words.lower()
+
+
+def test_a_job_that_never_ran_is_on_hold_and_not_paused(gallery: Page) -> None:
+    hold = {"by": "admin", "reason": "a review", "at": 20, "project": "vision", "until": None}
+    words = row_words(gallery, a_job("waits", "queued", started=None, attempts=[], hold=hold))
+    assert "on hold 42 s" in words
     assert "paused" not in words.lower()
 
 

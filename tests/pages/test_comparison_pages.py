@@ -259,8 +259,14 @@ def test_the_curves_of_a_comparison_are_live(visit: Visit, service: Service, tmp
 def test_too_few_too_many_and_unknown_jobs_are_told_in_words(visit: Visit, runs: list[wire.Job]) -> None:
     page = visit("susan", "compare")
     expect(page.locator("#page")).to_contain_text("Two jobs or more are compared.")
+    expect(page.get_by_test_id("connection")).to_be_empty()
     page = visit("susan", "compare?" + "&".join(f"job=j{n}" for n in range(25)))
     expect(page.locator("#page")).to_contain_text("At most 20 jobs are compared at a time; these are 25.")
     page = visit("jemma", compared(runs))
     expect(page.locator("#message")).to_contain_text("There is no job")
     expect(page.get_by_test_id("differences")).to_have_count(0)
+
+
+def test_a_comparison_takes_its_jobs_as_the_api_does_too(visit: Visit, runs: list[wire.Job]) -> None:
+    page = visit("susan", f"compare?jobs={runs[0].id},%20{runs[1].id}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Comparison of 2 jobs")

@@ -720,6 +720,23 @@ def test_the_marks_of_an_axis_of_time_are_whole_and_different(
     assert [label for label in drawn if label.split()[-1] in {"s", "min", "h", "d"}] == labels
 
 
+NEWER = """async () => {
+    const { renderLossCurve } = await import("/visuals/charts/loss_curve.js");
+    const place = document.createElement("div");
+    const points = [1, 2].map((step) => ({ seq: step, at: step, step, attempt: 1, values: { loss: 10 * step } }));
+    const last = (progress) => {
+        renderLossCurve(place, { points, progress });
+        return place.querySelector("strong").textContent;
+    };
+    const loss = (at, value) => ({ at, values: { loss: value } });
+    return [loss(3, 30), { at: 3, values: { level: 4 } }, loss(2, 7), {}].map(last);
+}"""
+
+
+def test_a_card_has_the_newest_value_of_its_progress_and_its_curve(gallery: Page) -> None:
+    assert gallery.evaluate(NEWER) == ["30", "20", "20", "20"]
+
+
 LOGS = """async () => {
     const { LogKeeper } = await import("/visuals/live/log_keeper.js");
     const { attemptMark, checkpointWords } = await import("/visuals/base/job_words.js");

@@ -23,7 +23,7 @@ with open(os.environ["SPRINGTIDE_REPORT"], "a") as report:
 time.sleep(600)
 """
 """Its last report has no step, as that of a program that pauses."""
-
+BOTH_ATTEMPTS = re.compile(r"epoch 3\s+── attempt 2 .*epoch 3", re.DOTALL)
 
 TRACKERS: dict[str, list[dict[str, str | None]]] = {
     "items": [
@@ -71,8 +71,11 @@ def test_the_job_page_follows_log_progress_metrics_pauses_and_attempts_and_links
     expect(events.first).to_contain_text("Submitted by “susan” for the project “vision”.")
     expect(page.get_by_test_id("events")).to_contain_text("Attempt 1 paused. It was paused by “susan”.")
     expect(events.last).to_contain_text("Attempt 2")
+    expect(page.get_by_test_id("log-text")).to_contain_text(BOTH_ATTEMPTS)
 
     page.close()
+    service.run(service.engine.cancel(job.id, "susan"))
+    service.until(job.id, lambda found: found.state == "cancelled")
     page = windows.open()
     page.route("**/tracking", lambda route: route.fulfill(json=TRACKERS))
     page.goto(f"{service.url}jobs/{job.id}")
@@ -80,6 +83,8 @@ def test_the_job_page_follows_log_progress_metrics_pauses_and_attempts_and_links
     expect(shown).to_have_text(["MLflow", "<b>TensorBoard</b>", "hostile"])
     expect(shown.first).to_have_attribute("href", TRACKERS["items"][0]["url"] or "")
     assert shown.last.get_attribute("href") is None
+    expect(page.get_by_test_id("log-text")).to_contain_text(BOTH_ATTEMPTS)
+    expect(page.get_by_test_id("section-log")).to_contain_text("the log has ended")
 
 
 def test_the_job_page_tells_what_the_job_runs_with(visit: Visit, service: Service) -> None:

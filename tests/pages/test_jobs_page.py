@@ -86,10 +86,22 @@ def test_an_owner_who_comes_back_shows_on_the_borrowers_row(visit: Visit, servic
 def test_jobs_are_shown_by_whether_they_have_ended(visit: Visit, service: Service) -> None:
     done = service.submit("jemma", "true", name="done")
     service.until(done.id, lambda job: job.state == "succeeded")
-    going = service.submit("jemma", name="going")
+    going, read, ends = (service.submit("jemma", name=name) for name in ("going", "read", "ends"))
     page = visit("jemma")
     expect(row(page, going)).to_be_visible()
     expect(row(page, done)).to_have_count(0)
+    card = opened(page, read)
+    row(page, ends).hover()
+    for job in (read, ends):
+        service.run(service.engine.cancel(job.id, "jemma"))
+    expect(card.get_by_test_id("job-state")).to_have_text("Cancelled")
+    expect(row(page, ends).get_by_test_id("row-state")).to_have_text("Cancelled")
+    page.mouse.move(0, 0)
+    expect(row(page, ends)).to_have_count(0)
+    row(page, read).get_by_test_id("open-card").click()
+    page.mouse.move(0, 0)
+    page.get_by_test_id("search-jobs").focus()
+    expect(row(page, read)).to_have_count(0)
     paddings = "(group) => [...group.children].map((button) => getComputedStyle(button).padding)"
     chosen, *others = page.get_by_role("group", name="Which jobs").evaluate(paddings)
     assert set(others) == {chosen}

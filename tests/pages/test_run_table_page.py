@@ -213,6 +213,7 @@ def test_runs_are_pinned_archived_tagged_and_noted_with_undo(
     select("slow")
     page.get_by_test_id("selected-pin").click()
     expect(page.get_by_test_id("job-group").first).to_contain_text("Pinned · 1")
+    expect(page.get_by_test_id("job-group").last).to_contain_text("Others · 2")
     expect(page.get_by_test_id("row-name").first).to_have_text("slow")
     page.get_by_test_id("filter-active").click()
     expect(page.get_by_test_id("row-name")).to_have_text(["slow"])

@@ -234,7 +234,11 @@ def until_copying(sweep: Sweep, generation: int) -> None:
 
 
 def until_begun(sweep: Sweep, generation: int) -> None:
-    until(lambda: sweep.info.trials.population.generation >= generation)
+    def has_begun() -> bool:
+        info = sweep.info
+        return info.trials.population.generation >= generation and "copying" not in info.reason.headline
+
+    until(has_begun)
 
 
 def test_a_kill_while_members_train_changes_nothing_and_a_paused_population_begins_nothing(machine, undisturbed):

@@ -5,8 +5,10 @@ import { drawCode, drawDifferences } from "./jobs/differences.js";
 import { drawMetricPlots } from "./jobs/metric_plots.js";
 import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
 import {
+  askNothing,
   boardPath,
   call,
+  comparedIds,
   comparePath,
   followPool,
   persistently,
@@ -27,7 +29,7 @@ import { JobList } from "./visuals/live/job_list.js";
 
 const MOST_JOBS = 20;
 
-const ids = [...new Set(new URLSearchParams(window.location.search).getAll("job"))];
+const ids = comparedIds(window.location.search);
 const shown = { differences: [], code: [], across: "step", shape: PLAIN, named: "" };
 const redraw = oncePerFrame(draw);
 const zoom = zoomOf(shown, redraw);
@@ -65,6 +67,7 @@ async function compare() {
 }
 
 function drawNone() {
+  askNothing();
   page.removeAttribute("aria-busy");
   const title =
     ids.length > MOST_JOBS

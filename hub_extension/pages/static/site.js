@@ -78,6 +78,13 @@ export function comparePath(ids) {
   return `${prefix}compare?${new URLSearchParams(ids.map((id) => ["job", id]))}`;
 }
 
+/** The ids of the jobs in the address of a comparison: `job=a&job=b`, or `jobs=a,b` as in the API. */
+export function comparedIds(address) {
+  const query = new URLSearchParams(address);
+  const listed = query.getAll("jobs").flatMap((ids) => ids.split(","));
+  return [...new Set([...query.getAll("job"), ...listed].map((id) => id.trim()).filter(Boolean))];
+}
+
 /** The address of the viewer's jobs that have a tag, ended ones too. */
 export function tagPath(tag) {
   return `${prefix}jobs/?${new URLSearchParams({ tag, show: "all" })}`;
@@ -174,6 +181,11 @@ export async function attempted(work) {
     showMessage(error);
     return null;
   }
+}
+
+/** Says nothing of the contact with the pool: the page asks nothing of it. */
+export function askNothing() {
+  showContact(null);
 }
 
 /** Shows the contact with the pool, null before events are followed, and what helps while an answer is overdue. */

@@ -95,6 +95,7 @@ class Outputs:
             text=data.decode(errors="replace"),
             offset=piece.offset,
             next=piece.offset + len(data),
+            size=piece.size,
             ended=over and piece.offset + len(data) >= piece.size,
             attempt=piece.attempt,
         )

@@ -66,16 +66,23 @@ def counts(sweep: JobRecord, unfinished: Sequence[JobRecord], borrowing: Borrowi
         metric=spec.metric,
         goal=spec.goal,
         best=None if standing.best is None else _best(standing.best),
-        population=_population(spec.population, standing.generation),
+        population=_population(spec.population, sweep, standing.generation),
     )
 
 
-def _population(population: Population | None, present: Generation | None) -> wire.PopulationView | None:
+def _generation(sweep: JobRecord, present: Generation) -> int:
+    """Return the generation that a population is in; one whose checkpoints are being copied has begun."""
+    return present.number + controller.awaits_generation(sweep)
+
+
+def _population(
+    population: Population | None, sweep: JobRecord, present: Generation | None
+) -> wire.PopulationView | None:
     if population is None or present is None:
         return None
     return wire.PopulationView(
         members=population.members,
-        generation=present.number,
+        generation=_generation(sweep, present),
         generations=population.generations,
         every=population.every,
         quantile=population.quantile,
@@ -290,9 +297,9 @@ def _now(sweep: JobRecord, standing: SweepStanding, held: Mapping[str, int]) -> 
     population = None if sweep.spec.trials is None else sweep.spec.trials.population
     if population is None or standing.generation is None:
         return messages.sweep({"number": standing.number, "ended": standing.ended, **held})
-    generation, of = standing.generation.number, population.generations
+    generation, of = _generation(sweep, standing.generation), population.generations
     if controller.awaits_generation(sweep):
-        return messages.population_copies(generation + 1, of)
+        return messages.population_copies(generation, of)
     ended = standing.ended - (generation - 1) * population.members
     about = {"generation": generation, "generations": of, "members": population.members}
     return messages.population({**about, "ended": ended, **held})

@@ -17,11 +17,13 @@ export function curveNames(points) {
 
 /**
  * Draws one curve; nothing while there are fewer than two points.
- * @param data `points`: list of Point; `name`: which value (default: the loss); `colour`: of the project
+ * @param data `points`: list of Point; `name`: which value (default: the loss); `colour`: of the project; `progress`: of
+ *   the job, whose values may be newer than the points
  */
 export function renderLossCurve(element, data) {
   const drawn = memory(element, {});
-  if (drawn.points === data.points && drawn.name === data.name && drawn.colour === data.colour) return;
+  const isDrawn = ["points", "name", "colour", "progress"].every((part) => drawn[part] === data[part]);
+  if (isDrawn) return;
   Object.assign(drawn, data);
   const name = data.name ?? curveNames(data.points)[0];
   const all = finiteOf(data.points, name);
@@ -32,6 +34,7 @@ export function renderLossCurve(element, data) {
   }
   const frame = frameOf(all, name);
   const last = all.at(-1);
+  const newest = newestOf(data, name);
   patch(
     element,
     h(
@@ -41,7 +44,7 @@ export function renderLossCurve(element, data) {
         class: "st-plot",
         style: colourOf(data.colour),
         role: "img",
-        "aria-label": curveWords(name, all, lastOf(data.points, name)),
+        "aria-label": curveWords(name, all, newest),
       },
       s(
         "svg",
@@ -59,11 +62,17 @@ export function renderLossCurve(element, data) {
       "div",
       { key: "words", class: "st-curve-words" },
       h("span", { key: "name", class: "st-muted" }, clean(name), " "),
-      h("strong", { key: "last" }, amount(lastOf(data.points, name))),
+      h("strong", { key: "last" }, amount(newest)),
       h("span", { key: "range", class: "st-muted" }, `${amount(frame.low)} – ${amount(frame.high)}`),
     ),
     thinnedWords(data.points),
   );
+}
+
+/** The last value of a metric: that of the progress if it is newer than the points. */
+function newestOf({ points, progress }, name) {
+  const isNewer = progress?.at > points.at(-1).at && Object.hasOwn(progress.values ?? {}, name);
+  return isNewer ? progress.values[name] : lastOf(points, name);
 }
 
 /** Says that reports came too fast to be kept, and how many are; nothing if all are. */

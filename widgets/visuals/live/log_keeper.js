@@ -52,7 +52,7 @@ export class LogKeeper {
     this.isRead = true;
     if (this.start === null) this.start = chunk.offset;
     this.text = `${this.text}${this.#markOf(chunk)}${chunk.text}`.slice(-MOST);
-    if (chunk.next > this.next && chunk.next - chunk.offset >= PIECE / 2) this.read();
+    if (chunk.text && chunk.next < chunk.size) this.read();
     this.next = chunk.next;
     this.ended = chunk.ended;
     this.changed();

@@ -7,7 +7,7 @@ import { whileInSight } from "../base/pace.js";
 import { saveBlob } from "../base/saving.js";
 import { agoLasts, amount, asSentence, clean, clockNow } from "../base/words.js";
 import { ChosenColumns } from "../views/run_columns.js";
-import { drawFilters, drawPager, queryOf } from "../views/run_filters.js";
+import { drawFilters, drawPager, passes, queryOf } from "../views/run_filters.js";
 import { byTime, drawTable } from "../views/run_table.js";
 import { JobList } from "./job_list.js";
 import { drawLiveCard } from "./job_view.js";
@@ -16,6 +16,8 @@ import { Selection } from "./run_selection.js";
 
 const PAGE = 50;
 const LOOK_AGAIN_MS = 30_000;
+/** What happens when the hand leaves a row. */
+const LEAVING = ["pointerout", "focusout"];
 /** The parameters in which the search is sent. */
 const SEARCHES = ["where", "search"];
 
@@ -56,6 +58,9 @@ class RunList {
       sent: (job, opens) => this.#showSent(job, opens),
     });
     this.columns = new ChosenColumns(redraw, place.owner);
+    this.keepsAtHand = false;
+    this.left = () => this.keepsAtHand && redraw();
+    for (const leaves of LEAVING) element.addEventListener(leaves, this.left);
     this.width = element.clientWidth;
     this.resizing = new ResizeObserver(() => this.#resized());
     this.resizing.observe(element);
@@ -73,6 +78,7 @@ class RunList {
   stop() {
     clearInterval(this.looking);
     this.resizing.disconnect();
+    for (const leaves of LEAVING) this.element.removeEventListener(leaves, this.left);
     this.view.stop();
     for (const { stop } of this.watching) stop();
   }
@@ -108,6 +114,22 @@ class RunList {
     if (!document.hidden && this.list.jobs?.some(waits)) this.list.read();
   }
 
+  get #beginsWithPins() {
+    return this.cursors.length === 1 && !isNarrowed(this.filters);
+  }
+
+  /** The listed jobs that the filters still let through. One that left them stays while it is open, selected or at hand. */
+  #shown() {
+    const { element, filters, open, selection } = this;
+    const touched = element.querySelectorAll("[data-job]:is(:hover, :focus-within)");
+    const atHand = new Set(Array.from(touched, (row) => row.dataset.job));
+    const stays = ({ id, pinned }) =>
+      open.has(id) || selection.has(id) || atHand.has(id) || (pinned && this.#beginsWithPins);
+    const jobs = this.list.jobs ?? [];
+    this.keepsAtHand = jobs.some(({ id, state }) => atHand.has(id) && !passes(filters, state));
+    return jobs.filter((job) => passes(filters, job.state) || stays(job));
+  }
+
   /** Promises the displayed page of the list, or null. The first page begins with pinned jobs, ended ones too. */
   async #ask() {
     const { filters, cursors } = this;
@@ -119,7 +141,7 @@ class RunList {
     const pins = new URLSearchParams(query);
     for (const name of ["state", "since"]) pins.delete(name);
     pins.set("pinned", 1);
-    const first = !cursor && !isNarrowed(filters);
+    const first = this.#beginsWithPins;
     const [page, pinned] = await Promise.all([
       this.place.attempt(() => this.#answer(query, filters)),
       first ? this.feed.call("GET", `jobs?${pins}`).catch(() => null) : null,
@@ -164,7 +186,7 @@ class RunList {
     const { element, feed, filters, cursors, list, selection, columns, place } = this;
     const { isRead, next } = list;
     const { pool } = feed;
-    const jobs = byTime(list.jobs ?? [], filters.order);
+    const jobs = byTime(list.isOther ? (list.jobs ?? []) : this.#shown(), filters.order);
     place.title(filters.everybody ? (this.#isAdmin ? "Everybody's jobs" : "My projects' jobs") : "My jobs");
     const isEarlier = this.refused !== null;
     if (isRead || isEarlier) element.removeAttribute("aria-busy");

@@ -48,7 +48,12 @@ export function renderJobCard(element, data, actions = {}) {
     h("div", {
       key: "curve",
       draw: (node) =>
-        renderLossCurve(node, { points: data.points ?? [], name: state.metric ?? undefined, colour: data.colour }),
+        renderLossCurve(node, {
+          points: data.points ?? [],
+          name: state.metric ?? undefined,
+          colour: data.colour,
+          progress: job.progress,
+        }),
     }),
     drawMetricNames(data.points ?? [], state.metric, (name) => {
       state.metric = name;

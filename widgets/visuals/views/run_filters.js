@@ -64,6 +64,17 @@ export function filtersOf(address) {
   };
 }
 
+/** The states of the jobs that the filters let through; none for all states. */
+function statesOf({ show, state }) {
+  return state ? [state] : STATES[show];
+}
+
+/** Whether the filters let a state through. */
+export function passes(filters, state) {
+  const states = statesOf(filters);
+  return !states.length || states.includes(state);
+}
+
 /** The query of a page address with the filters; with the time `now`, the query for the server's list. */
 export function queryOf(filters, now = null) {
   const query = new URLSearchParams();
@@ -83,7 +94,7 @@ export function queryOf(filters, now = null) {
     if (order !== FIRST.order) query.set("order", order);
     return query;
   }
-  const states = state ? [state] : STATES[show];
+  const states = statesOf(filters);
   if (states.length) query.set("state", states.join(","));
   if (!everybody) query.set("mine", "1");
   if (within) query.set("since", Math.max(0, now - Number(within)));

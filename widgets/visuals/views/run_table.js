@@ -9,6 +9,8 @@ import { keyOf } from "./run_columns.js";
 
 const NONE = "–";
 const TAGS_SHOWN = 3;
+const PINNED = "Pinned";
+const OTHERS = "Others";
 const LATEST = "latest";
 const FIRST = [
   { name: "state", order: "running", draw: ({ job }) => stateMark(job.state, "row-state") },
@@ -40,13 +42,13 @@ function isRunningSweep({ trials, state }) {
   return Boolean(trials) && (trials.gpus > 0 || state === "running");
 }
 
-/** The time from which the column of times counts: of the end, of the start, or since when the job waits. */
+/** The time from which the column of times counts: of the end, of the start, or since when the job waits or is on hold. */
 function sinceOf(job) {
   const live = job.attempts.at(-1);
   if (isFinal(job.state)) return job.ended ?? 0;
   if (live && !live.ended) return live.started ?? live.created;
   if (isRunningSweep(job)) return job.started ?? job.submitted;
-  return live?.ended ?? job.submitted;
+  return live?.ended ?? Math.max(job.submitted, job.hold?.at ?? 0);
 }
 
 /** What the rows can be grouped by, and the group of a job. */
@@ -118,10 +120,13 @@ function withOwnNames(columns) {
 function grouped(jobs, by) {
   const groups = new Map();
   for (const job of jobs) {
-    const group = job.pinned ? "Pinned" : by in GROUPS ? GROUPS[by](job) : null;
+    const group = job.pinned ? PINNED : by in GROUPS ? GROUPS[by](job) : null;
     groups.set(group, [...(groups.get(group) ?? []), job]);
   }
-  return [...groups].sort(([one], [other]) => (other === "Pinned") - (one === "Pinned"));
+  const isMixed = groups.has(PINNED) && groups.size > 1;
+  return [...groups]
+    .sort(([one], [other]) => (other === PINNED) - (one === PINNED))
+    .map(([group, listed]) => [group ?? (isMixed ? OTHERS : null), listed]);
 }
 
 function drawGroup(group, number, width) {
@@ -330,7 +335,8 @@ function timeWords(job, now) {
     );
   if (isRunningSweep(job))
     return h("span", { key: "runs", title: job.started ? exact(job.started) : "" }, `runs ${span}`);
-  return h("span", { key: "waits", title: exact(since) }, `${waits(job) ? "waits" : "paused"} ${span}`);
+  const stands = waits(job) ? "waits" : job.state === "paused" ? "paused" : "on hold";
+  return h("span", { key: "waits", title: exact(since) }, `${stands} ${span}`);
 }
 
 function drawReason(job) {
