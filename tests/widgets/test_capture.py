@@ -269,8 +269,12 @@ def test_a_cell_without_a_last_expression_has_no_result(here, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("def broken(:", "line 2"),
-        ("!pip install x", "line 2"),
+        ("1\ndef broken(:", "line 2"),
+        ("1\n!pip install x", r"line 2, “!pip install x”, is a shell or magic line.*subprocess\.run"),
+        ("if lock:\n    %cd there", "line 2, “%cd there”, is a shell or magic line"),
+        ("1\nfiles = !ls", "line 2, “files = !ls”, is a shell or magic line"),
+        ("%%bash\necho it's", "line 1, “%%bash”, is a shell or magic line.*send the whole notebook"),
+        ("1\nx = 7 % % 3", "invalid syntax in line 2"),
         ("lock", "the cell's variable `lock` is a _thread.lock"),
     ],
 )
