@@ -213,6 +213,7 @@ class Job(Handle):
 
     def fork(
         self,
+        /,
         *,
         step: float | None = None,
         checkpoint: str | None = None,

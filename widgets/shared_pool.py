@@ -382,7 +382,7 @@ class Pool:
         return unsent(request, here(), self.me.noted_variables)
 
     @takes_options
-    def when(self, **options: Any) -> Prospect:
+    def when(self, /, **options: Any) -> Prospect:
         """Return when a job with these options of `submit` would start, and what would be paused for it.
 
         Nothing is submitted: ``pool.when(gpus=4)``, ``pool.when(gpus=8, workers=2, project="vision")``.
@@ -391,7 +391,7 @@ class Pool:
         return Prospect(self.connection.ask(Client.when, wire.Wish.of(checked(options))))
 
     @takes_options
-    def advise(self, **options: Any) -> Advised:
+    def advise(self, /, **options: Any) -> Advised:
         """Return how fast your earlier runs of a job were by GPU type, number of GPUs and nodes, and what pays.
 
         Takes options of `submit`, of which ``name`` names the job: ``pool.advise(name="train", gpus=4)``.

@@ -205,6 +205,11 @@ def test_names_that_cannot_be_shown_are_cleaned_and_said_once(place, capfd) -> N
     assert len(said) == 4
 
 
+def test_a_metric_may_be_called_self(place) -> None:
+    Job(place.environment()).report(self=1)
+    assert [line["values"] for line in place.reports()] == [{"self": 1}]
+
+
 def test_more_metrics_than_the_pool_keeps_are_said_once_with_the_first_name_beyond(place, capfd) -> None:
     job = Job(place.environment())
     job.report(step=1, **{f"m{number}": number for number in range(MOST_NAMES)})
