@@ -42,6 +42,7 @@ from springtide.widgets.handle import Handle, show
 from springtide.widgets.job import Job, all_points
 from springtide.widgets.results import JOB_COLUMNS, JOB_TIMES, Advised, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload, own_errors
+from springtide.widgets.submission.interrupts import answered
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked
 from springtide.widgets.submission.spaces import bound_of_trials, population_of
@@ -171,14 +172,16 @@ class Pool:
         captured = capture(work, args, call, here(options))
         request = _request(captured, options)
         named = {name: getattr(request, name) for name in checked(options)}
-        accepted = self.connection.ask(
-            Client.fork,
-            job if isinstance(job, str) else job.id,
-            {**named, "env": request.env},
-            step=step,
-            checkpoint=checkpoint,
-            program=wire.program_of(request),
-            packed=captured.packed,
+        accepted = answered(
+            lambda: self.connection.ask(
+                Client.fork,
+                job if isinstance(job, str) else job.id,
+                {**named, "env": request.env},
+                step=step,
+                checkpoint=checkpoint,
+                program=wire.program_of(request),
+                packed=captured.packed,
+            )
         )
         return Job(accepted.id, self._way, (*captured.notes, *_notes(accepted, self._left(request))))
 
@@ -356,7 +359,7 @@ class Pool:
         if sum(len(content) for content in request.files.values()) > UNCHECKED:
             length = self.connection.ask(lambda _: len(encoded(request)))
             check_size(request, length, self.me.max_body, captured.sizes)
-        return self.connection.ask(Client.submit, request, captured.packed)
+        return answered(lambda: self.connection.ask(Client.submit, request, captured.packed))
 
     def environment(
         self, work: Work, /, *args: Any, kwargs: Mapping[str, Any] | None = None, **keywords: Any
