@@ -9,10 +9,8 @@ from enum import Enum
 from itertools import islice
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
-MAX_METRICS: Final = 64
-"""Maximum number of metrics of a job whose best values are kept."""
-MAX_LAST: Final = 1024
-"""Maximum number of metrics of a job whose last values are kept."""
+MAX_METRICS: Final = 1024
+"""Maximum number of metrics of a job whose last and best values are kept: the first ones that it reported."""
 
 Goal: TypeAlias = Literal["min", "max"]
 """Whether the smallest or the largest value of a metric is the best."""
@@ -106,9 +104,9 @@ def value_of(reported: object) -> Value | None:
 
 
 def latest(known: Values, values: Values) -> dict[str, Value]:
-    """Return the last value of each metric after a report, of at most `MAX_LAST` metrics."""
+    """Return the last value of each metric after a report, of at most `MAX_METRICS` metrics."""
     both = {**known, **values}
-    return both if len(both) <= MAX_LAST else dict(islice(both.items(), MAX_LAST))
+    return both if len(both) <= MAX_METRICS else dict(islice(both.items(), MAX_METRICS))
 
 
 def since(known: Mapping[str, float | None], values: Values, step: float | None) -> dict[str, float | None]:
@@ -116,7 +114,7 @@ def since(known: Mapping[str, float | None], values: Values, step: float | None)
     lost = {name: known.get(name, step) for name, each in values.items() if not math.isfinite(each)}
     if known:
         lost = {**{name: at for name, at in known.items() if name not in values}, **lost}
-    return lost if len(lost) <= MAX_LAST else dict(islice(lost.items(), MAX_LAST))
+    return lost if len(lost) <= MAX_METRICS else dict(islice(lost.items(), MAX_METRICS))
 
 
 def with_values(known: Mapping[str, Extremes], values: Values, step: float | None) -> dict[str, Extremes]:

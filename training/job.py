@@ -304,7 +304,7 @@ class Job:
 
     # ---------- reports
 
-    def report(self, *, step: Optional[float] = None, of: Optional[float] = None, **values: Any) -> None:
+    def report(self, /, *, step: Optional[float] = None, of: Optional[float] = None, **values: Any) -> None:
         """Report the progress: ``step`` out of ``of``, and numbers such as ``loss=0.3``.
 
         Of several processes only the first one reports. A full disk never fails the job.

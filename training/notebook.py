@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, List, Optional, Sequence, TextIO, Tuple
 
 from springtide.training.files import write_atomically
-from springtide.training.job import AGAIN, Job
+from springtide.training.job import AGAIN, DONE, Job
 
 QUIET_KERNEL = ("--log-level=ERROR",)
 """Arguments of IPython's kernel: its warning about connections that others could read is not for the job's log."""
@@ -86,12 +87,13 @@ def _execute(job: Job, source: Path, kept: Path, parameters: Sequence[Tuple[str,
     except CellExecutionError as error:
         if error.ename == "SystemExit":
             if error.evalue in ("", "0", "None"):
-                return Ended()
+                return _exited(job, client)
             if error.evalue == str(AGAIN):
                 return Ended(paused=True)
         return Ended(error=NotebookError(error.ename, error.evalue, _ANSI.sub("", error.traceback)))
     except DeadKernelError:
-        return _error("DeadKernelError", "The notebook's kernel ended unexpectedly, perhaps for want of memory.")
+        message = f"The kernel ended unexpectedly in {client.running}, perhaps for want of memory."
+        return _error("DeadKernelError", message, "nbclient.exceptions.")
     except NoSuchKernel as error:
         return _error("NoSuchKernel", f"The notebook wants the kernel {error.name!r}, which is not here.")
     finally:
@@ -115,8 +117,32 @@ def _set_parameters(notebook: Any, parameters: Sequence[Tuple[str, str]]) -> Non
     notebook.cells.insert(after, cell)
 
 
-def _error(kind: str, message: str) -> Ended:
-    return Ended(error=NotebookError(kind, message, message))
+def _exited(job: Job, client: Any) -> Ended:
+    """Return the end of a notebook by ``sys.exit(0)``: an error if that kept cells from running.
+
+    A pause that was asked for, and work that was called complete, are ends.
+    """
+    left = client.left
+    if not left or job.pause_asked() or _is_done(job.attempt):
+        return Ended()
+    cells = "1 cell" if left == 1 else f"{left} cells"
+    message = f"The notebook ended with sys.exit(0) in {client.running}, and {cells} after it did not run."
+    return _error("NotebookError", message, "springtide.training.notebook.")
+
+
+def _is_done(attempt: int) -> bool:
+    """Return whether a cell of this attempt has called `Job.done`."""
+    try:
+        with Path(os.environ.get("SPRINGTIDE_REPORT", os.devnull)).open("rb") as file:
+            marked = [json.loads(line) for line in file if b'"milestone"' in line]
+    except (OSError, ValueError):
+        return False
+    return any(each.get("milestone") == DONE and each.get("attempt") == attempt for each in marked)
+
+
+def _error(kind: str, message: str, module: str = "") -> Ended:
+    """Return an error in words; with its ``module`` the log shows it as Python would."""
+    return Ended(error=NotebookError(kind, message, f"{module}{kind}: {message}" if module else message))
 
 
 class _Progress:
@@ -149,6 +175,19 @@ def _client(job: Job, notebook: Any, kept: Path, modules: str) -> Any:
     class Client(NotebookClient):
         """Prints the output of cells, saves the notebook and reports the progress."""
 
+        index = 0
+
+        @property
+        def running(self) -> str:
+            """The cell that runs, as tracebacks call it."""
+            return f"cell In [{self.code_cells_executed}]"
+
+        @property
+        def left(self) -> int:
+            """Number of cells with code after the one that runs."""
+            after = self.nb.cells[self.index + 1 :]
+            return sum(1 for cell in after if cell.cell_type == "code" and cell.source.strip())
+
         def keep(self) -> None:
             """Write the notebook in its current state."""
             write_atomically(kept, nbformat.writes(self.nb).encode())
@@ -176,6 +215,7 @@ def _client(job: Job, notebook: Any, kept: Path, modules: str) -> Any:
         ) -> Any:
             if job.pause_asked():
                 raise _Paused
+            self.index = cell_index
             done = await super().async_execute_cell(cell, cell_index, execution_count, store_history)
             self.keep()
             progress.done(cell_index + 1, len(self.nb.cells))

@@ -8,9 +8,10 @@ import math
 import os
 import sys
 import time
+from itertools import islice
 from typing import Any, Callable, Dict, List, Optional, Set, Union
 
-from springtide.training.thinning import PER_SECOND, Made, Thinning
+from springtide.training.thinning import MOST_NAMES, PER_SECOND, Made, Thinning
 from springtide.training.values import written
 
 MAX_NAME = 128
@@ -60,6 +61,13 @@ class Reports:
                 at = "" if step is None else " at step {:g}".format(step)
                 self._warn(name, "{}={:g}{} is no finite number.".format(name, number, at))
         self.values.update((name, written(number)) for name, number in numbers.items())
+        if len(self.values) > MOST_NAMES:
+            name = next(islice(self.values, MOST_NAMES, None))
+            text = (
+                "More than {:,} metrics. Tables and searches have the last and the best value of the first {:,} "
+                "alone, without {} and later ones."
+            )
+            self._warn("\n", text.format(MOST_NAMES, MOST_NAMES, name))
         self._write(*self._thinning.take(Made(self._now(), step, of, numbers), self._clock()))
 
     def _finite(self, name: str, value: Optional[float]) -> Optional[float]:

@@ -38,6 +38,7 @@ from springtide.widgets.errors import (
 )
 from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted, typed_arguments
 from springtide.widgets.results import Checkpoints, Metrics, Outputs
+from springtide.widgets.submission.interrupts import answered
 
 RESULT = "result.pkl"
 RESULT_PROBLEM = "result.problem.json"
@@ -213,6 +214,7 @@ class Job(Handle):
 
     def fork(
         self,
+        /,
         *,
         step: float | None = None,
         checkpoint: str | None = None,
@@ -231,13 +233,15 @@ class Job(Handle):
         """
         info = self.info
         options, arguments = _divided(info, kwargs, keywords)
-        job = self._connection.ask(
-            Client.fork,
-            self.id,
-            self._changes(options),
-            step=step,
-            checkpoint=checkpoint,
-            arguments=typed_arguments(info, arguments),
+        job = answered(
+            lambda: self._connection.ask(
+                Client.fork,
+                self.id,
+                self._changes(options),
+                step=step,
+                checkpoint=checkpoint,
+                arguments=typed_arguments(info, arguments),
+            )
         )
         return Job(job.id, self._way)
 

@@ -14,8 +14,8 @@ from springtide.scheduler.wire import Surface
 from springtide.widgets.errors import OptionError
 from springtide.widgets.job import Job
 from springtide.widgets.shared_pool import Pool
+from springtide.widgets.submission.functions import MAGIC
 
-NAME = "%%train"
 GPU_TYPES = "--gpu-types"
 HELP = """Run the cell in the shared pool, in a process of its own.
 
@@ -38,9 +38,9 @@ def train(
 
     Bind the handle to the name after ``--to``. Raises `OptionError` for a wrong line or an empty cell.
     """
-    command = click.Command(NAME, help=HELP, params=[*flags(Surface.MAGIC), *_OWN], add_help_option=False)
+    command = click.Command(MAGIC, help=HELP, params=[*flags(Surface.MAGIC), *_OWN], add_help_option=False)
     try:
-        with command.make_context(NAME, list(_words(line))) as context:
+        with command.make_context(MAGIC, list(_words(line))) as context:
             chosen = context.params
             if chosen["help"]:
                 out(command.get_help(context))
@@ -49,14 +49,14 @@ def train(
         said = (
             error.format_message() if isinstance(error, click.UsageError) else f"{error} in {wording.given(line)}."
         )
-        msg = f"{NAME}: {said.rstrip('.')}. `{NAME} --help` lists the options."
+        msg = f"{MAGIC}: {said.rstrip('.')}. `{MAGIC} --help` lists the options."
         raise OptionError(msg) from None
     name = chosen["to"]
     if name and not name.isidentifier():
-        msg = f"{NAME}: --to is {wording.given(name)}; expected the name of a variable."
+        msg = f"{MAGIC}: --to is {wording.given(name)}; expected the name of a variable."
         raise OptionError(msg)
     if not cell.strip():
-        msg = f"{NAME}: the cell is empty. Write the code of the job below the line with {NAME}."
+        msg = f"{MAGIC}: the cell is empty. Write the code of the job below the line with {MAGIC}."
         raise OptionError(msg)
     job = (pool or Pool()).submit_cell(cell, shell.user_ns, shell.user_ns_hidden, given(chosen))
     if name:

@@ -43,6 +43,7 @@ from springtide.widgets.handle import Handle, show
 from springtide.widgets.job import Job, all_points
 from springtide.widgets.results import JOB_COLUMNS, JOB_TIMES, Advised, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload, own_errors
+from springtide.widgets.submission.interrupts import answered
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked
 from springtide.widgets.submission.spaces import bound_of_trials, population_of
@@ -172,14 +173,16 @@ class Pool:
         captured = capture(work, args, call, here(options))
         request = _request(captured, options)
         named = {name: getattr(request, name) for name in checked(options)}
-        accepted = self.connection.ask(
-            Client.fork,
-            job if isinstance(job, str) else job.id,
-            {**named, "env": request.env},
-            step=step,
-            checkpoint=checkpoint,
-            program=wire.program_of(request),
-            packed=captured.packed,
+        accepted = answered(
+            lambda: self.connection.ask(
+                Client.fork,
+                job if isinstance(job, str) else job.id,
+                {**named, "env": request.env},
+                step=step,
+                checkpoint=checkpoint,
+                program=wire.program_of(request),
+                packed=captured.packed,
+            )
         )
         return Job(accepted.id, self._way, (*captured.notes, *_notes(accepted, self._left(request))))
 
@@ -359,7 +362,7 @@ class Pool:
         if sum(len(content) for content in request.files.values()) > UNCHECKED:
             length = self.connection.ask(lambda _: len(encoded(request)))
             check_size(request, length, self.me.max_body, captured.sizes)
-        return self.connection.ask(Client.submit, request, captured.packed)
+        return answered(lambda: self.connection.ask(Client.submit, request, captured.packed))
 
     def environment(
         self, work: Work, /, *args: Any, kwargs: Mapping[str, Any] | None = None, **keywords: Any
@@ -385,7 +388,7 @@ class Pool:
         return unsent(request, here(), self.me.noted_variables)
 
     @takes_options
-    def when(self, **options: Any) -> Prospect:
+    def when(self, /, **options: Any) -> Prospect:
         """Return when a job with these options of `submit` would start, and what would be paused for it.
 
         Nothing is submitted: ``pool.when(gpus=4)``, ``pool.when(gpus=8, workers=2, project="vision")``.
@@ -394,7 +397,7 @@ class Pool:
         return Prospect(self.connection.ask(Client.when, wire.Wish.of(checked(options))))
 
     @takes_options
-    def advise(self, **options: Any) -> Advised:
+    def advise(self, /, **options: Any) -> Advised:
         """Return how fast your earlier runs of a job were by GPU type, number of GPUs and nodes, and what pays.
 
         Takes options of `submit`, of which ``name`` names the job: ``pool.advise(name="train", gpus=4)``.

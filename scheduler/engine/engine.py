@@ -45,7 +45,7 @@ from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
-from springtide.scheduler.metrics import Goal, Value, values_at
+from springtide.scheduler.metrics import MAX_METRICS, Goal, Value, values_at
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.runs import (
     Absent,
@@ -134,17 +134,22 @@ def _check_names(field: str, names: Iterable[str], runs: Sequence[Run]) -> None:
 def absent_words(query: JobQuery, runs: Sequence[Run]) -> str:
     """Return in sentences which metrics and arguments of a query no run has; empty if there are none of these."""
     names = [*([] if query.where is None else names_of(query.where)), query.by_value or ""]
-    return " ".join(_absent_sentences(each, len(runs)) for each in absent(names, runs))
+    full = any(max(len(run.values), len(run.extremes)) >= MAX_METRICS for run in runs)
+    return " ".join(_absent_sentences(each, len(runs), full=full) for each in absent(names, runs))
 
 
-def _absent_sentences(missing: Absent, jobs: int) -> str:
+def _absent_sentences(missing: Absent, jobs: int, *, full: bool) -> str:
+    """Return what none of the jobs has; of ``full`` ones one may have reported more metrics than are kept."""
     has = "The job looked at does not have" if jobs == 1 else f"None of the {count(jobs, 'job')} looked at has"
     near = "" if missing.near is None else f" Did you mean {given(missing.near, 40)}?"
     known = listed([given(name, 40) for name in missing.known], MOST_NAMES)
     there_are = f"Known {plural(len(missing.known), 'is', 'are')} {known}."
     if not known:
         there_are = f"No {missing.kind} is known of {plural(jobs, 'it', 'them')}."
-    return f"{has} the {missing.kind} {given(missing.name, 40)}.{near} {there_are}"
+    beyond = (
+        f" Of each job the first {MAX_METRICS:,} metrics are kept." if full and missing.kind == "metric" else ""
+    )
+    return f"{has} the {missing.kind} {given(missing.name, 40)}.{near} {there_are}{beyond}"
 
 
 def _check_values(condition: Condition, runs: Sequence[Run], now: float) -> None:

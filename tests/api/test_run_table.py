@@ -105,6 +105,34 @@ async def test_a_metric_that_no_job_has_is_noted_with_those_that_they_have(runni
     )
 
 
+MANY = """
+import os
+from springtide.training.job import Job
+job = Job(os.environ)
+job.report(step=1, **{f"m{number}": number for number in range(1000)})
+job.report(step=2, val_loss=0.1)
+job.report(step=3, **{f"n{number}": 1 for number in range(100)})
+"""
+
+
+async def test_a_job_of_many_metrics_is_found_by_the_best_value_of_each_that_is_kept(
+    running: Any, tmp_path: Any
+) -> None:
+    script = tmp_path / "many.py"
+    script.write_text(MANY)
+    job = await running.submit("susan", sys.executable, str(script), name="many")
+    job = await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
+    api = running.as_("susan")
+    assert list(job["progress"]["best"]) == list(job["progress"]["values"])
+    assert await names(api, where="best.val_loss < 0.3 and best.m999 = 999 and n22 = 1") == ["many"]
+    beyond = (await api.get("/jobs", params={"where": "best.n23 = 1"})).json()
+    assert beyond["items"] == []
+    assert beyond["note"].startswith("The job looked at does not have the metric “n23”.")
+    assert beyond["note"].endswith("Of each job the first 1,024 metrics are kept.")
+    (row,) = csv.DictReader(io.StringIO((await api.get("/jobs.csv")).text))
+    assert [float(row[name]) for name in ("best.val_loss", "best.m999")] == [0.1, 999]
+
+
 async def test_names_without_a_prefix_are_not_looked_for_where_there_are_no_jobs(running: Any) -> None:
     assert await names(running.as_("jemma"), where="los < 1") == []
 

@@ -43,6 +43,7 @@ ALLOWED = {
         ("widgets/job.py", "RESULT"),
         ("widgets/submission/capture.py", "str(work)"),
         ("widgets/submission/explain.py", "key"),
+        ("widgets/submission/interrupts.py", "job.id"),
         ("widgets/submission/keywords.py", "name"),
         ("widgets/submission/spaces.py", "given"),
         ("widgets/submission/spaces.py", "name"),

@@ -82,6 +82,20 @@ HEADER = "Traceback (most recent call last):\n"
             "It ended with exit code 2; its log ends: no licence",
         ),
         (f"{HEADER}{SCRIPT}f.<locals>.Odd: x\n", "Odd: x (train.py, line 12)"),
+        *(
+            (
+                f"{before}{HEADER}{SCRIPT}ValueError: CUDA out of memory\n{after}",
+                "ValueError: CUDA out of memory (train.py, line 12)",
+            )
+            for before in ("\r 80%|####|", "epoch 3: ", "\x1b[A 5%|#|\x1b[A", "loading ", "Name? [y] ")
+            for after in ("", "\r 80%|####| 8/10\n")
+        ),
+        (f"\r 80%|####|{GROUP}", "ExceptionGroup: two (2 sub-exceptions) (train.py, line 5)"),
+        (f"\r 80%|####|{IPYTHON}", "ValueError: no fit (In [3], line 2)"),
+        (
+            "80%|####|  Cell In[4], line 2\n    y = = 2\n        ^\nSyntaxError: invalid syntax\n",
+            "SyntaxError: invalid syntax (In [4], line 2)",
+        ),
         (GROUP, "ExceptionGroup: two (2 sub-exceptions) (train.py, line 5)"),
         (
             "springtide.training.generations.GenerationError: The training went past step 3.\n",
@@ -108,6 +122,7 @@ def test_the_error_of_a_real_program_is_found(tmp_path: Path) -> None:
     script = tmp_path / "fit.py"
     script.write_text("import json\n\ndef load():\n    return json.loads('{')\n\nload()\n")
     ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert error_line(f"\r 80%|####|{ended.stderr}", 2) == error_line(ended.stderr, 2)
     line = error_line(ended.stderr, 2)
     assert line.startswith("JSONDecodeError: Expecting property name")
     assert line.endswith("(fit.py, line 4)")

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from springtide.scheduler.metrics import (
-    MAX_LAST,
     MAX_METRICS,
     Extremes,
     NotFinite,
@@ -75,7 +74,7 @@ def test_a_program_that_reports_ever_new_names_fills_no_memory() -> None:
         found = with_values(found, {f"m{number}": 1.0}, None)
         last = latest(last, {f"m{number}": 1.0, "loss": 2.0})
         lost = since(lost, {f"m{number}": NotFinite.NAN}, None)
-    assert (len(found), len(last), len(lost)) == (MAX_METRICS, MAX_LAST, MAX_LAST)
+    assert (len(found), len(last), len(lost)) == (MAX_METRICS, MAX_METRICS, MAX_METRICS)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from springtide.scheduler.metrics import MAX_METRICS
 from springtide.training.job import Job
 from springtide.training.reports import Reports
-from springtide.training.thinning import BURST, OWN, PER_SECOND
+from springtide.training.thinning import BURST, MOST_NAMES, OWN, PER_SECOND
 
 
 class Clock:
@@ -202,6 +203,26 @@ def test_names_that_cannot_be_shown_are_cleaned_and_said_once(place, capfd) -> N
         "springtide: A metric is called ''; it is not kept.",
     ]
     assert len(said) == 4
+
+
+def test_a_metric_may_be_called_self(place) -> None:
+    Job(place.environment()).report(self=1)
+    assert [line["values"] for line in place.reports()] == [{"self": 1}]
+
+
+def test_more_metrics_than_the_pool_keeps_are_said_once_with_the_first_name_beyond(place, capfd) -> None:
+    job = Job(place.environment())
+    job.report(step=1, **{f"m{number}": number for number in range(MOST_NAMES)})
+    assert capfd.readouterr().err == ""
+    for _ in range(2):
+        job.report(step=2, loss=1, acc=2)
+    (said,) = capfd.readouterr().err.splitlines()
+    assert said.startswith("springtide: More than 1,024 metrics.")
+    assert said.endswith("of the first 1,024 alone, without loss and later ones.")
+
+
+def test_the_library_and_the_pool_keep_the_same_number_of_metrics() -> None:
+    assert MOST_NAMES == MAX_METRICS
 
 
 @pytest.mark.parametrize("step", [float("nan"), float("-inf"), 10**400])

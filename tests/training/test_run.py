@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from patience import PATIENCE_S
 from payloads import payload_of
 
+from springtide.scheduler.executors.supervisor.error_line import error_line
 from springtide.training import AGAIN
 
 RUN = ("-m", "springtide.training.run")
@@ -237,10 +238,35 @@ def test_a_notebook_that_cannot_run_is_told_in_words(place, kind: str) -> None:
 
 
 def test_a_kernel_that_dies_is_told_in_words(place) -> None:
-    source = write(place.root / "train.ipynb", "import os\nos._exit(9)")
+    source = write(place.root / "train.ipynb", "import os", "os._exit(0)")
     code, _, err = place.run(*RUN, "notebook", str(source))
     assert code == 1
-    assert "kernel ended unexpectedly" in err
+    message = "The kernel ended unexpectedly in cell In [2], perhaps for want of memory."
+    assert error_line(err, code) == f"DeadKernelError: {message}"
+
+
+def test_a_cell_that_exits_with_0_fails_if_others_did_not_run(place) -> None:
+    source = write(place.root / "train.ipynb", "print('one')", "import sys\nsys.exit(0)", "", "print('three')")
+    code, out, err = place.run(*RUN, "notebook", str(source))
+    assert (code, out) == (1, "one\n")
+    message = "The notebook ended with sys.exit(0) in cell In [2], and 1 cell after it did not run."
+    assert error_line(err, code) == f"NotebookError: {message}"
+    error = json.loads((place.output / "error.json").read_text())
+    assert (error["type"], error["message"]) == ("NotebookError", message)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("import sys", "sys.exit()", " "),
+        ("from springtide.training import current_job", "current_job().done()\nraise SystemExit(0)", "print(3)"),
+    ],
+)
+def test_a_cell_that_exits_with_0_at_the_end_of_the_work_fails_nothing(place, cells: tuple[str, ...]) -> None:
+    source = write(place.root / "train.ipynb", *cells)
+    code, out, err = place.run(*RUN, "notebook", str(source))
+    assert (code, out) == (0, ""), err
+    assert not (place.output / "error.json").exists()
 
 
 ASKED = "import os, signal, time\ndef f():\n    "

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import inspect
 import json
 import pickle
 import socket
@@ -15,7 +16,10 @@ from project_copies import run_copy
 
 from springtide.scheduler.capture import Here, submission
 from springtide.scheduler.client.transport import encoded
+from springtide.training.job import Job as TrainingJob
 from springtide.widgets.errors import CaptureError
+from springtide.widgets.job import Job
+from springtide.widgets.shared_pool import Pool
 from springtide.widgets.submission.capture import capture, capture_cell
 from springtide.widgets.submission.options import check_size
 
@@ -235,6 +239,22 @@ def test_arguments_that_do_not_fit_are_refused_at_once(here):
         capture(train, (), {"epochs": 3, "gpu": 4}, here)
 
 
+def test_a_parameter_may_be_called_like_those_of_the_call_itself(here, tmp_path):
+    namespace = {"__name__": "__main__"}
+    exec("def f(self, function, args): return self, function, args", namespace)
+    captured = capture(namespace["f"], (), {"self": 5, "function": 6, "args": 7}, here)
+    assert run(captured, tmp_path) == ["(5,", "6,", "7)"]
+
+
+@pytest.mark.parametrize("owner", [Pool, Job, TrainingJob])
+def test_a_keyword_for_others_may_be_called_self(owner):
+    methods = [each for name, each in vars(owner).items() if not name.startswith("_") and callable(each)]
+    signatures = [list(inspect.signature(method).parameters.values()) for method in methods]
+    open_ones = [each for each in signatures if each and each[-1].kind is inspect.Parameter.VAR_KEYWORD]
+    assert open_ones
+    assert {(own[0].name, own[0].kind) for own in open_ones} == {("self", inspect.Parameter.POSITIONAL_ONLY)}
+
+
 # ---------- cells
 
 
@@ -269,8 +289,12 @@ def test_a_cell_without_a_last_expression_has_no_result(here, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("def broken(:", "line 2"),
-        ("!pip install x", "line 2"),
+        ("1\ndef broken(:", "line 2"),
+        ("1\n!pip install x", r"line 2, “!pip install x”, is a shell or magic line.*subprocess\.run"),
+        ("if lock:\n    %cd there", "line 2, “%cd there”, is a shell or magic line"),
+        ("1\nfiles = !ls", "line 2, “files = !ls”, is a shell or magic line"),
+        ("%%bash\necho it's", "line 1, “%%bash”, is a shell or magic line.*send the whole notebook"),
+        ("1\nx = 7 % % 3", "invalid syntax in line 2"),
         ("lock", "the cell's variable `lock` is a _thread.lock"),
     ],
 )

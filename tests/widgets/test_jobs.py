@@ -14,6 +14,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 import springtide.widgets.handle as handle_module
+from springtide.scheduler.client import Client
 from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import (
     CaptureError,
@@ -61,6 +62,27 @@ def hold(pool_of, until):
 
 
 # ---------- what runs
+
+
+def test_an_interrupt_while_work_is_sent_waits_for_the_answer_and_names_the_job(pool, monkeypatch, capsys):
+    submit, before = Client.submit, signal.getsignal(signal.SIGINT)
+
+    def interrupted(client, submission, packed):
+        for _ in range(int(submission.name)):
+            signal.raise_signal(signal.SIGINT)
+        return submit(client, submission, packed)
+
+    monkeypatch.setattr(Client, "submit", interrupted)
+    for times in (2, 1):
+        with pytest.raises(KeyboardInterrupt):
+            pool.submit(["true"], name=str(times))
+        assert signal.getsignal(signal.SIGINT) is before
+    (job,) = [each for each in pool.jobs() if each.name in {"1", "2"}]
+    assert job.name == "1"
+    waits = "The work is being sent. Interrupt again to stop waiting for the pool's answer.\n"
+    assert capsys.readouterr().err == (
+        f"{waits}{waits}Sent before the interrupt: “1”. pool.job({job.id!r}).cancel() cancels it.\n"
+    )
 
 
 def test_a_function_runs_on_its_gpus_and_brings_its_result(pool, workdir):

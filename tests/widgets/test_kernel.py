@@ -146,7 +146,13 @@ def test_a_notebooks_function_fails_with_its_own_line(kernel):
     assert "__call__" not in words
     celled = kernel.run("%%train --to job\nrate = 0\ntrain(rate) if rate else 1 / rate")
     assert not celled.error
-    assert f"(In [{cell + 1}], line 3)" in kernel.run("job.wait(quiet=True).info.error").data["text/plain"]
+    error = "job.wait(quiet=True).info.error"
+    assert f"(In [{cell + 1}], line 3)" in kernel.run(error).data["text/plain"]
+    wrong = kernel.run("\n%%train\nx = 1\ny = = 2")
+    assert wrong.error["evalue"] == "The cell cannot be sent: invalid syntax in line 4."
+    sent = kernel.run("job = get_ipython().run_cell_magic('train', '', 'rate = 0\\n1 / rate')")
+    assert not sent.error
+    assert ", line 2)" in kernel.run(error).data["text/plain"]
 
 
 @pytest.mark.parametrize(

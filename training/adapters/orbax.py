@@ -43,7 +43,7 @@ class Resumable:
             found = checkpointer.restore((checkpoint.path / FOLDER).resolve(), state)
         return found, int(checkpoint.step or 0)
 
-    def done(self, step: int, state: Any, *, of: Optional[int] = None, **values: Any) -> None:
+    def done(self, /, step: int, state: Any, *, of: Optional[int] = None, **values: Any) -> None:
         """Report the completed steps, save when a checkpoint is due, and save and exit when asked to pause."""
         self.job.report(step=step, of=of, **values)
         pause = step != of and self.job.should_pause(step)

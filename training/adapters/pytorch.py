@@ -26,7 +26,7 @@ class Resumable:
     resumed training equals one without a pause. ``every`` is the number of steps between checkpoints.
     """
 
-    def __init__(self, job: Optional[Job] = None, *, every: int = 1, **parts: Any) -> None:
+    def __init__(self, /, job: Optional[Job] = None, *, every: int = 1, **parts: Any) -> None:
         self.job = current_job() if job is None else job
         self._every = every
         self._parts = parts
@@ -76,7 +76,7 @@ class Resumable:
                 self._write(self._step, begin=begin, batches=count)
                 self.job.exit_for_pause()
 
-    def done(self, step: int, *, of: Optional[int] = None, **values: Any) -> None:
+    def done(self, /, step: int, *, of: Optional[int] = None, **values: Any) -> None:
         """Report the completed steps, save when a checkpoint is due, and save and exit when asked to pause."""
         self._step = step
         self.job.report(step=step, of=of, **values)

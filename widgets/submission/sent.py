@@ -37,7 +37,7 @@ class Call:
     function: Callable[..., Any]
     sources: Mapping[str, Source]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the result of the function."""
         show_sources(self.sources)
         value = self.function(*args, **kwargs)

@@ -17,6 +17,12 @@ _RANK = re.compile(r"^\[rank\d+\]:\s?")
 _GROUP = re.compile(r"^  [+|] ?")
 """The frame that Python draws around a group of exceptions."""
 _TRACEBACK = re.compile(r"^(?:Exception Group |(?P<kind>\w+)\s+)?Traceback \(most recent call last\)")
+_UNENDED = re.compile(
+    r"(?<=[^\n])(?=Traceback \(most recent call last\):\s*$"
+    r"|  (?:File \"[^\"\n]+\"|Cell In ?\[\d+\]), line \d+\s*$)",
+    re.MULTILINE,
+)
+"""Where a traceback begins behind output without an end of line, such as a progress bar or a prompt."""
 _ERROR = re.compile(r"^(?:(?:\w+|<locals>)\.)*(?P<kind>[A-Za-z_]\w*)(?P<message>: .*|:?)$")
 _QUALIFIED = re.compile(r"^(?:\w+\.)+(?P<kind>[A-Za-z_]\w*(?:Error|Exception))(?P<message>: .*)$")
 """An exception with its module, as it is printed without the head of a traceback."""
@@ -36,7 +42,8 @@ def error_line(text: str, code: int) -> str:
     ``ValueError: no data (train.py, line 12)`` or ``(In [8], line 3)``. Without a traceback it is the exception in
     the last line, else the exit code with that line.
     """
-    lines = [_GROUP.sub("", _RANK.sub("", _ESCAPES.sub("", line))).rstrip() for line in text.splitlines()]
+    plain = _UNENDED.sub("\n", _ESCAPES.sub("", text))
+    lines = [_GROUP.sub("", _RANK.sub("", line)).rstrip() for line in plain.splitlines()]
     for start in range(len(lines) - 1, -1, -1):
         error = _error_of(lines, start)
         if error:
