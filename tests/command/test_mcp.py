@@ -267,7 +267,7 @@ async def test_what_is_wrong_with_a_call_is_said_by_name(url: str, directory: Pa
         )
         assert "nope" in await susans.refused("list_jobs", project="nope")
         assert "state" in await susans.refused("list_jobs", state="lost")
-        assert "There is no job “nope”" in await susans.refused("list_trials", sweep="nope")
+        assert "There is no job “nope”" in await susans.refused("list_trials", job="nope")
         assert "command is “python train.py”; expected a list" in await susans.refused(
             "submit_job", command="python train.py"
         )
@@ -391,9 +391,9 @@ async def test_trials_of_a_sweep_are_listed_best_first(url: str, directory: Path
     async with assistant(url, directory) as susans:
         shown = await susans.call("show_job", job=sweep)
         assert (shown["job"]["kind"], shown["trials"]["number"]) == ("sweep", 3)
-        listed = await susans.call("list_trials", sweep=sweep, sort="value", limit=2)
+        listed = await susans.call("list_trials", job=sweep, sort="value", limit=2)
         assert [each["value"] for each in listed["trials"]] == [0, 1]
-        rest = await susans.call("list_trials", sweep=sweep, sort="value", cursor=listed["next"])
+        rest = await susans.call("list_trials", job=sweep, sort="value", cursor=listed["next"])
         assert [each["value"] for each in rest["trials"]] == [2]
 
 

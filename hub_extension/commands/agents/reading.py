@@ -126,5 +126,5 @@ def show_pool(client: Client, _asked: questions.Nothing) -> answers.Pool:
 
 def list_trials(client: Client, asked: questions.ListTrials) -> answers.TrialPage:
     """List trials of a sweep."""
-    page = client.trials(asked.sweep, sort=asked.sort, state=asked.state, cursor=asked.cursor, limit=asked.limit)
-    return answers.TrialPage(sweep=asked.sweep, trials=[*map(views.trial, page.items)], next=page.next or "")
+    page = client.trials(asked.job, sort=asked.sort, state=asked.state, cursor=asked.cursor, limit=asked.limit)
+    return answers.TrialPage(sweep=asked.job, trials=[*map(views.trial, page.items)], next=page.next or "")
