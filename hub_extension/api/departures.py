@@ -69,14 +69,14 @@ async def _in_hub(call: Call, name: str, members: Members) -> _InHub:
         try:
             pool.hub.check_change(project, name, removed=True)
         except Refusal as refusal:
-            found.kept.append(f"{quoted(project)} keeps this member. {refusal.message}")
+            found.kept.append(f"{quoted(name)} stays a member of {quoted(project)}. {refusal.message}")
         else:
             found.projects.append(project)
     for project, leads in sorted(pool.hub.leads(members).items()):
         for lead in leads:
             if lead.name == name and lead.locked:
                 found.kept.append(
-                    f"{quoted(project) if project else 'Every project'} keeps this lead. {lead.locked}"
+                    f"{quoted(name)} still leads {quoted(project) if project else 'every project'}. {lead.locked}"
                 )
             elif lead.name == name:
                 found.leads.append(project)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -19,10 +20,14 @@ from springtide.hub_extension.api.permissions import Action
 from springtide.hub_extension.api.presets import changes_with_preset
 from springtide.hub_extension.api.reruns import hold_checkpoints, rerunnable
 from springtide.hub_extension.api.routes import Call, Reply, Who, route
-from springtide.scheduler.engine.forks import Source
+from springtide.scheduler.engine.forks import NOT_FOUND, Source
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import BadOption, CheckpointList, CheckpointsDelete, Fork, Job, changes_of
 from springtide.scheduler.wire.reruns import arguments_of
+
+T = TypeVar("T")
+MOST_CHOICES: Final = 20
+"""Number of times that a fork chooses the newest checkpoint of a job that saves faster than it is copied."""
 
 
 @route("GET", "/jobs/{id}/checkpoints", Who.LOGGED_IN, jobs=True)
@@ -62,13 +67,18 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
         changes = changes_of(body)
     except BadOption as error:
         raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
-    with hold_checkpoints(call):
+    project = await project_for(pool, caller, changes.get("project") or first.project)
+    changes = changes_with_preset(pool, changes, project)
+    sent = False
+
+    async def forked() -> Reply[Job]:
+        nonlocal sent
         source = Source(*await engine.forks.source(id, given["step"], given["checkpoint"]))
-        project = await project_for(pool, caller, changes.get("project") or first.project)
-        changes = changes_with_preset(pool, changes, project)
         submission = await engine.forks.submission(source, body, changes)
-        size = sum(map(len, submission.files.values())) + parameters_size(submission)
-        take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
+        if not sent:
+            size = sum(map(len, submission.files.values())) + parameters_size(submission)
+            take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
+        sent = True
         requested_at = pool.clock()
         accepted = await engine.submit(
             submission,
@@ -80,3 +90,24 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
             lineage=lineage_of(caller),
         )
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
+
+    with hold_checkpoints(call):
+        if given["step"] is not None or given["checkpoint"] is not None:
+            return await forked()
+        return await of_newest(id, forked)
+
+
+async def of_newest(job_id: str, forked: Callable[[], Awaitable[T]]) -> T:
+    """Return what ``forked`` does with the newest checkpoint, chosen again if its job removes it meanwhile."""
+    for _ in range(MOST_CHOICES):
+        try:
+            return await forked()
+        except Refusal as refusal:
+            if refusal.code != NOT_FOUND:
+                raise
+    raise Refusal(
+        409,
+        NOT_FOUND,
+        f"The job removed each of {MOST_CHOICES} checkpoints before a fork had a copy: it saves very often.",
+        hint=f"Pause it first: springtide pause {job_id}. Or have it keep more of them, with keep_last.",
+    )

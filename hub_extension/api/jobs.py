@@ -434,15 +434,15 @@ async def edit_trials(call: Call, id: str, body: TrialsEdit) -> Job:
 @route("PATCH", "/jobs/{id}", Who.LOGGED_IN, jobs=True)
 async def mark(call: Call, id: str, body: MarksEdit) -> Job:
     """Change the note of a job, or pin or archive it; it may have ended."""
-    job = await _taggable(call, id)
+    job = await _taggable(call, id, "note and marks")
     await call.pool.engine.tags.mark(job.id, body, call.caller.name)
     return await call.pool.engine.job(job.id)
 
 
-async def _taggable(call: Call, job_id: str) -> Job:
+async def _taggable(call: Call, job_id: str, what: str = "tags") -> Job:
     job = await seen(call, job_id)
     if not permissions.may(call.caller, Action.TAG, job.project, job.user):
-        message = f"The job is {job.user}'s; only {job.user} and administrators may change its tags."
+        message = f"The job is {job.user}'s; only {job.user} and administrators may change its {what}."
         raise Refusal(403, "forbidden", message)
     return job
 

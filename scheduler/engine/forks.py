@@ -351,7 +351,9 @@ class ForkCalls:
     async def _copy(self, source: Source, spec: JobSpec) -> dict[str, Any]:
         parent, fork = self._spec(source.job), self._launch_specs.preview(JobRecord(spec), ())
         name = source.checkpoint.name
-        copied = await self._ask(source.job, self._executor.copy_checkpoint(parent, name, fork, _also(source.job)))
+        copying = self._executor.copy_checkpoint(parent, name, fork, _also(source.job))
+        gone = f"The checkpoint {given(name, LONG_GIVEN)} was removed before the fork had a copy of it."
+        copied = await self._ask(source.job, copying, gone)
         step = source.checkpoint.step
         return {
             "saved": source.checkpoint.written,
@@ -368,12 +370,12 @@ class ForkCalls:
     def _spec(self, job: JobRecord) -> AttemptSpec:
         return self._launch_specs.preview(job, ())
 
-    async def _ask(self, job: JobRecord, answer: Awaitable[T]) -> T:
+    async def _ask(self, job: JobRecord, answer: Awaitable[T], gone: str = "") -> T:
         try:
             return await answer
         except CheckpointGoneError as error:
             raise Refusal(
-                404, NOT_FOUND, str(error), hint=f"springtide checkpoints {job.id} lists them."
+                404, NOT_FOUND, gone or str(error), hint=f"springtide checkpoints {job.id} lists them."
             ) from error
         except ExecutorError as error:
             raise Refusal(409, "checkpoints", str(error)) from error

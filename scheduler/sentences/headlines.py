@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Self, TypeAlias
 
 from springtide.scheduler.model import Reason
-from springtide.scheduler.sentences.sentence import Params, first_drains, gpu_noun, names, number, real, typed_gpus
+from springtide.scheduler.sentences.sentence import Params, first_drains, gpu_noun, names, number, real
 from springtide.scheduler.wording import (
     amount,
     cores_and_memory,
@@ -296,15 +296,6 @@ def _room(p: Params) -> Parts:
     yield from _place(p)
 
 
-def _share_used(p: Params) -> Parts:
-    held, quota = number(p, "held"), number(p, "quota")
-    if p.get("quota") is not None and held > quota:
-        yield _waiting(_request(p), f"{_name(p, 'at')} borrows {amount(held - quota)} already")
-    else:
-        yield _waiting(_request(p), f"{_name(p, 'at')} holds {typed_gpus(p, held) if held else 'none'}")
-    yield from _place(p)
-
-
 def _too_soon(p: Params) -> Parts:
     rest = roughly(max(1.0, real(p, "seconds")))
     yield _waiting(_request(p), f"others can make way in {rest}")
@@ -521,7 +512,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "awaits-pause": _awaits,
     "awaits-node": _awaits_node,
     "next": _said("Starts next."),
-    "share-used": _share_used,
+    "share-used": _room,
     "too-soon": _too_soon,
     "no-room": _room,
     "node-closes-first": _closes_first,

@@ -364,12 +364,11 @@ def _order_by_run_times(p: Params) -> str:
 def _share_used(p: Params) -> Sentences:
     yield from _room(p)
     if "may_hold" in p and "would_hold" in p:
-        would, most = amount(number(p, "would_hold")), number(p, "may_hold")
-        may = amount(most) if most else "none"
+        would, share = amount(number(p, "would_hold")), amount(number(p, "may_hold"))
         if p.get("own"):
-            yield state(f"With this job the project's own jobs hold {would}; they may hold {may} now.")
+            yield state(f"The share of its own jobs is {share} now; with this job they hold {would}.")
         else:
-            yield state(f"With this job it holds {would}; it may hold {may} now.")
+            yield state(f"Its share is {share} now; with this job it holds {would}.")
     yield from _place(p)
 
 

@@ -54,7 +54,7 @@ async def test_what_the_hub_decides_about_is_named_and_kept(start):
     running = await start(hub=HubConfiguration(managed_groups=True))
     answer = (await leave(running)).json()
     [kept] = answer["kept"]
-    assert kept.startswith("“vision” keeps this member. The hub's authenticator decides who is in which group")
+    assert kept.startswith("“susan” stays a member of “vision”. The hub's authenticator decides who is in which")
     assert "susan" in running.people.groups["vision"]
 
 

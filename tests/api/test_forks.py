@@ -16,6 +16,7 @@ import pytest
 from springtide.scheduler import wire
 from springtide.scheduler.client.descriptions import resumes_from
 from springtide.scheduler.executors import checkpoint_files
+from springtide.scheduler.executors.base import CheckpointGoneError
 from springtide.scheduler.store import pruning
 
 TRAIN = """
@@ -131,6 +132,56 @@ async def test_a_fork_begins_from_the_newest_checkpoint_and_with_more_to_do(runn
     parent = await trained(running, "--steps", "4")
     child = await ended(running, (await fork(running, parent["id"], arguments={"steps": "8"})).json()["id"])
     assert weights(await log_of(running, child["id"])) == fresh(tmp_path)
+
+
+def removing(running: Any, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Let checkpoints go between the moment when a fork chooses one and that of its copy."""
+    executor = running.pool.engine._parts.executor
+    copy, left = executor.copy_checkpoint, iter(range(times))
+
+    async def removed_first(spec: Any, name: str, *others: Any) -> Any:
+        if next(left, None) is not None:
+            await executor.delete_checkpoints(spec, {name})
+        return await copy(spec, name, *others)
+
+    monkeypatch.setattr(executor, "copy_checkpoint", removed_first)
+
+
+async def test_a_fork_of_the_newest_takes_the_next_if_that_goes_meanwhile(
+    running: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = await trained(running, "--steps", "4")
+    removing(running, monkeypatch, 2)
+    answer = await fork(running, parent["id"])
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["rerun"]["fork"]["step"] == 2
+    assert answer.json()["name"] == "train, from step 2"
+
+
+async def test_a_named_checkpoint_that_goes_meanwhile_is_said_to_be_removed(
+    running: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = await trained(running, "--steps", "4")
+    removing(running, monkeypatch, 1)
+    answer = await fork(running, parent["id"], step=3)
+    assert answer.status_code == 404
+    assert answer.json()["message"] == "The checkpoint “00000003” was removed before the fork had a copy of it."
+    assert (await fork(running, parent["id"], step=4)).status_code == 201
+
+
+async def test_a_fork_gives_up_on_a_job_that_removes_all_that_it_chooses(
+    running: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = await trained(running, "--steps", "4")
+
+    async def gone(*_: Any) -> None:
+        raise CheckpointGoneError("It is gone.")
+
+    monkeypatch.setattr(running.pool.engine._parts.executor, "copy_checkpoint", gone)
+    answer = await fork(running, parent["id"])
+    assert answer.status_code == 409
+    assert "before a fork had a copy: it saves very often" in answer.json()["message"]
+    assert "springtide pause" in answer.json()["hint"]
 
 
 async def test_the_name_of_a_fork_says_its_checkpoint_once_unless_one_is_given(running: Any) -> None:

@@ -113,6 +113,8 @@ async def test_a_change_of_anothers_tags_is_audited_and_one_by_strangers_refused
     job = await running.submit("susan", name="one", tags=["baseline"])
     path = f"/jobs/{job['id']}/tags"
     assert (await running.as_("joe").patch(path, json={"tags": []})).status_code == 403
+    noted = await running.as_("joe").patch(f"/jobs/{job['id']}", json={"note": "hers"})
+    assert noted.json()["message"].endswith("only susan and administrators may change its note and marks.")
     assert (await running.as_("admin").patch(path, json={"add": ["best"]})).json()["options"]["tags"] == [
         "baseline",
         "best",

@@ -27,7 +27,7 @@ def test_it_is_told_what_the_project_would_and_may_hold_and_the_lever():
 
     assert large["reason"] == (
         "Waiting for 6 GPUs on one node: none is free. The project “joe” holds none of its 2 GPUs."
-        " With this job it holds 6; it may hold 4 now. Next in line of “joe”."
+        " Its share is 4 now; with this job it holds 6. Next in line of “joe”."
         " It could start with a quota of 6 for “joe”."
     )
     assert {"quota": {"joe": 6}} in large["starts_if"]
@@ -48,7 +48,7 @@ def test_a_gang_is_told_that_it_does_not_fit_beside_what_its_project_holds():
     said = told(*holding, *others, gang, projects=(SUSAN, detect), gpus=9)["gang"]
 
     assert (
-        "The project “detect” holds 5 of its 7 GPUs. With this job it holds 9; it may hold 7 now."
+        "The project “detect” holds 5 of its 7 GPUs. Its share is 7 now; with this job it holds 9."
         in (said["reason"])
     )
     assert said["starts_if"]
@@ -63,8 +63,7 @@ def test_an_own_job_of_a_department_is_told_what_its_own_jobs_would_and_may_hold
     said = told(*holding, *others, own, projects=({**SUSAN, "quota": 4}, department, team))["own"]
 
     assert (
-        "The project “dept” holds 3 of its 4 GPUs."
-        " With this job the project's own jobs hold 2; they may hold 1 now."
+        "The project “dept” holds 3 of its 4 GPUs. The share of its own jobs is 1 now; with this job they hold 2."
     ) in said["reason"]
 
 

@@ -562,6 +562,9 @@ def test_a_job_far_back_in_line_is_not_told_what_would_start_the_first() -> None
         "Waiting for 1 GPU: none is free. The project “jemma” holds 8 GPUs: its 2 and 6 borrowed."
         " Number 283 in line, after 282 jobs of “jemma”."
     )
+    assert sentences.headline(far) == "Waiting for 1 GPU: none is free. Number 283 in line of “jemma”."
+    beyond = Reason("share-used", {**about, "gpus": 3, "node_free": 2, "place": 1})
+    assert sentences.headline(beyond) == "Waiting for 3 GPUs on one node: 2 are free. Next in line of “jemma”."
     first = Reason("share-used", {**about, "place": 1})
     assert sentences.text(first).endswith("6 borrowed. Next in line of “jemma”.")
 
@@ -664,6 +667,6 @@ def test_numbers_of_a_pool_with_several_types_say_of_which_they_are() -> None:
     assert sentences.text(Reason("share-used", about)) == (
         "Waiting for 2 t4 GPUs on one node: none is free. Reserved for others: 2 t4 GPUs."
         " The project “vision” holds 7 t4 GPUs: its 2 and 5 borrowed."
-        " With this job it holds 9; it may hold 3 now."
+        " Its share is 3 now; with this job it holds 9."
         " Number 2 in line for t4 GPUs, after 1 job of “vision”."
     )

@@ -122,17 +122,6 @@ def _slow_by_others(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
     yield ("kinds", str(other), str(nodes)), _number(found, "kinds")
 
 
-def _borrows(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
-    """Read why a job waits: how much its project holds or borrows, if it names one GPU type."""
-    whose = (found["project"], found["type"] or "t4")
-    yield ("waits", job.id), True
-    yield ("gpus", job.id), _number(found, "gpus")
-    if found["holds"]:
-        yield ("held", *whose), _number(found, "holds")
-    else:
-        yield ("borrowed", *whose), _number(found, "more")
-
-
 def _headline_of_running(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
     yield ("state", job.id), found["state"].lower()
     yield ("held", job.id), _number(found, "gpus")
@@ -180,8 +169,6 @@ HEADLINES: list[tuple[str, Rule]] = [
     (r"Starts when pausing jobs have stopped\.", _is("waits", True)),
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: on one node)?: "
      r"(?:(?P<none>none is free)|\d+ (?:is|are) free|(?:no room|room for \d+) now)\."), _waiting),
-    ((rf"Waiting for (?:\d+ workers? with )?(?P<gpus>\d+) {TYPED}: “(?P<project>[^”]+)” "
-     r"(?:borrows (?P<more>\d+) already|holds (?P<holds>none|\d+)(?: \w+ GPUs?)?)\."), _borrows),
     (r"(?P<number>\d+) GPUs? (?:is|are) being freed for it(?: by .+)?\.", _of_job("needs")),
     (r"(?P<number>\d+) GPUs? reserved: (?:starts when .+ ends?|can be freed in [\w ]+)\.", _of_job("needs")),
     (r"Cannot start: needs (?P<needs>\d+) GPUs?, and “(?P<project>[^”]+)” may hold (?P<limit>\d+)\.",
@@ -238,7 +225,7 @@ RULES: list[tuple[str, Rule]] = [
         (("reserved", found["type"]), int(found["gpus"]))
     ]),
     (r"The project “(?P<project>[^”]+)” (?:holds|does) (?P<holds>[^.]*?\b(?P<type>t4|a100)\b[^.]*)\.", _project),
-    (r"With this job (?:it holds|the project's own jobs hold) \d+; (?:it|they) may hold (?:\d+|none) now\.",
+    (r"(?:Its share|The share of its own jobs) is \d+ now; with this job (?:it holds|they hold) \d+\.",
      _is("waits", True)),
     (rf"It could start if the job {JOB} of “(?P<project>[^”]+)” ended\.", _is("waits", True)),
     (r"It could start (?:if the jobs .+ ended|with(?:out)? .+)\.", _is("waits", True)),

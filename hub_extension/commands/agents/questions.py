@@ -172,10 +172,9 @@ class SubmitJob(Request, frozen=True, kw_only=True):
     ] = True
 
 
-class ListTrials(Request, frozen=True, kw_only=True):
-    """Which trials of a sweep to list."""
+class ListTrials(OfJob, frozen=True, kw_only=True):
+    """Which trials of a sweep, which is a job, to list."""
 
-    sweep: Annotated[str, Meta(min_length=1, max_length=64, description="Id of the sweep, which is a job.")]
     sort: Annotated[
         Text | None, Meta(description="`trial` or `value`, with a minus before it for the reverse order.")
     ] = None

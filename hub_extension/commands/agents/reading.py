@@ -13,7 +13,7 @@ from springtide.hub_extension.commands.results import ended
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.log_text import attempt_mark, whole_text
 from springtide.scheduler.wire import Job, Point, Wish
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import count, given
 
 LOG_BYTES: Final = 24_000
 """Maximum number of bytes of a log in one answer."""
@@ -26,9 +26,8 @@ class UnknownMetricError(Exception):
     """A name of no metric of the job."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
-        shown = [given(name, views.WORDS) for name in known[: views.SHOWN_METRICS]]
-        more = f" and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
-        hint = f"It has reported {', '.join(shown)}{more}." if known else "It has reported none."
+        has = f"It has reported {count(len(known), 'metric')}: read_metrics without names has them."
+        hint = has if known else "It has reported none."
         super().__init__(f"The job has no metric {given(name, views.WORDS)}. {hint}")
 
 
@@ -127,5 +126,5 @@ def show_pool(client: Client, _asked: questions.Nothing) -> answers.Pool:
 
 def list_trials(client: Client, asked: questions.ListTrials) -> answers.TrialPage:
     """List trials of a sweep."""
-    page = client.trials(asked.sweep, sort=asked.sort, state=asked.state, cursor=asked.cursor, limit=asked.limit)
-    return answers.TrialPage(sweep=asked.sweep, trials=[*map(views.trial, page.items)], next=page.next or "")
+    page = client.trials(asked.job, sort=asked.sort, state=asked.state, cursor=asked.cursor, limit=asked.limit)
+    return answers.TrialPage(sweep=asked.job, trials=[*map(views.trial, page.items)], next=page.next or "")

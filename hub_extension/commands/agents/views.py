@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from springtide.hub_extension.commands.agents import answers
+from springtide.hub_extension.commands.agents.aliases import Aliases
 from springtide.hub_extension.commands.agents.bounds import clipped, clipped_words, thinned, time_of
 from springtide.hub_extension.commands.agents.questions import MAX_LISTED, ReadMetrics
 from springtide.hub_extension.commands.explain import Explanation, changes, said, standing
@@ -51,13 +52,23 @@ FOREIGN: Final = ("detail",)
 
 def line(job: Job, now: float) -> answers.JobSummary:
     """Return a job of a list: with the headline of its reason in place of the sentences."""
-    headline = "" if job.reason is None else clipped(job.reason.headline, SENTENCES)
-    whole = summary(job, now)
-    return msgspec.structs.replace(whole, said=headline or whole.said)
+    return summary(job, now, headline="" if job.reason is None else job.reason.headline)
 
 
-def summary(job: Job, now: float, text: int = COMMAND) -> answers.JobSummary:
-    """Return a job in brief; ``text`` is the longest text of others, in characters."""
+def aliases_of(job: Job) -> Aliases:
+    """Return the stand-ins for names in sentences about a job."""
+    found = Aliases((job.project, job.user), {job.name: job.id})
+    found.learn(job.reason)
+    return found
+
+
+def summary(job: Job, now: float, text: int = COMMAND, headline: str = "") -> answers.JobSummary:
+    """Return a job in brief; ``text`` is the longest text of others, in characters.
+
+    It says the ``headline`` in place of the sentences, if there is one.
+    """
+    aliases = aliases_of(job)
+    words = clipped(aliases.apart(headline or said(job.reason, *OURS)), SENTENCES)
     return answers.JobSummary(
         job=job.id,
         kind=job.kind if job.trials is None else "sweep",
@@ -66,13 +77,14 @@ def summary(job: Job, now: float, text: int = COMMAND) -> answers.JobSummary:
         project=clipped(job.project, WORDS),
         gpus=asked(job),
         submitted=time_of(job.submitted),
-        said=clipped(said(job.reason, *OURS), SENTENCES),
+        said=words,
         progress=progress(job),
         started=time_of(job.started),
         ended=time_of(job.ended),
         starts=starts(job, now),
         sweep=job.sweep or "",
         untrusted=answers.JobTexts(
+            names=aliases.names,
             name=clipped(job.name, WORDS),
             command=clipped_words(job.argv, text),
             arguments=clipped(arguments_words(job), text),
@@ -118,21 +130,32 @@ def explanation(found: Explanation, now: float) -> answers.Explanation:
     """Return why a job waits, runs or has ended, and what would change it."""
     job = found.job
     when = "" if found.starts is None else expectation(found.starts, now)
+    aliases = aliases_of(job)
+    aliases.learn(None if found.starts is None else found.starts.why)
+    for change in found.starts_if:
+        aliases.learn_change(change)
+
+    def words(text: str) -> str:
+        return clipped(aliases.apart(text), SENTENCES)
+
     return answers.Explanation(
         job=summary(job, now, TEXT),
-        changes=clipped(changes(found), SENTENCES),
-        when=clipped(f"{said(job.reason, 'next', 'place')} {when}", SENTENCES),
+        changes=words(changes(found)),
+        when=words(f"{said(job.reason, 'next', 'place')} {when}"),
         project="" if found.project is None or job.ended else clipped(standing(found.project), SENTENCES),
-        attempts=[_attempt(each) for each in job.attempts[-SHOWN_ATTEMPTS:]],
+        attempts=[_attempt(job, each) for each in job.attempts[-SHOWN_ATTEMPTS:]],
         alternatives=[
-            answers.Alternative(options=each.options, expectation=clipped(prospect(each.forecast), SENTENCES))
+            answers.Alternative(options=each.options, expectation=words(prospect(each.forecast)))
             for each in found.alternatives
         ],
+        untrusted=answers.NameTexts(names=aliases.names),
     )
 
 
-def _attempt(attempt: Attempt) -> answers.AttemptSummary:
+def _attempt(job: Job, attempt: Attempt) -> answers.AttemptSummary:
     why: Reason | None = attempt.ended_why or attempt.why
+    aliases = aliases_of(job)
+    aliases.learn(why)
     return answers.AttemptSummary(
         number=attempt.number,
         state=attempt.state,
@@ -142,8 +165,8 @@ def _attempt(attempt: Attempt) -> answers.AttemptSummary:
         ended=time_of(attempt.ended),
         exit_code=attempt.exit_code,
         exit_signal=attempt.exit_signal,
-        said=clipped(said(why, *OURS), SENTENCES),
-        untrusted=answers.AttemptTexts(detail=clipped(said(why, *FOREIGN), COMMAND)),
+        said=clipped(aliases.apart(said(why, *OURS)), SENTENCES),
+        untrusted=answers.AttemptTexts(names=aliases.names, detail=clipped(said(why, *FOREIGN), COMMAND)),
     )
 
 
@@ -184,9 +207,10 @@ def _metric(metric: Metric, points: Sequence[Point], most: int) -> answers.Metri
 
 def outlook(forecast: Forecast) -> answers.Outlook:
     """Return what to expect of a job that is not sent."""
-    at = forecast.job
+    at, aliases = forecast.job, Aliases()
+    aliases.learn(forecast.estimate)
     return answers.Outlook(
-        expectation=clipped(prospect(forecast), SENTENCES),
+        expectation=clipped(aliases.apart(prospect(forecast)), SENTENCES),
         likely="" if at is None else time_of(at.likely),
         earliest="" if at is None else time_of(at.earliest),
         latest="" if at is None else time_of(at.latest),
@@ -201,6 +225,7 @@ def outlook(forecast: Forecast) -> answers.Outlook:
             for each in forecast.shifts
             if each.kind != "started"
         ][:MAX_LISTED],
+        untrusted=answers.NameTexts(names=aliases.names),
     )
 
 

@@ -88,5 +88,7 @@ function closedWords({ projects }, nodes) {
     frozen && `${count(frozen, "project")} frozen`,
   ].filter(Boolean);
   if (parts.length) return `${parts.join(", ")}.`;
-  return nodes.length === 1 ? "The node takes work." : `All ${amount(nodes.length)} nodes take work.`;
+  if (nodes.length === 1) return "The node takes work.";
+  if (nodes.length === 2) return "Both nodes take work.";
+  return `All ${amount(nodes.length)} nodes take work.`;
 }
