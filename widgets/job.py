@@ -37,8 +37,8 @@ from springtide.widgets.errors import (
     SpringtideError,
 )
 from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted, typed_arguments
+from springtide.widgets.interrupts import answered
 from springtide.widgets.results import Checkpoints, Metrics, Outputs
-from springtide.widgets.submission.interrupts import answered
 
 RESULT = "result.pkl"
 RESULT_PROBLEM = "result.problem.json"

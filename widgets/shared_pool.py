@@ -40,10 +40,10 @@ from springtide.widgets.display.document import jobs_output, pool_output
 from springtide.widgets.display.plain import Environment
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.handle import Handle, show
+from springtide.widgets.interrupts import answered
 from springtide.widgets.job import Job, all_points
 from springtide.widgets.results import JOB_COLUMNS, JOB_TIMES, Advised, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload, own_errors
-from springtide.widgets.submission.interrupts import answered
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked
 from springtide.widgets.submission.spaces import bound_of_trials, population_of
