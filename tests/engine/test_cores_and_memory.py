@@ -69,6 +69,21 @@ def test_what_no_node_has_is_refused_with_the_numbers(fields: dict[str, Any], fi
     assert words in f"{refused.value.message} {refused.value.hint}"
 
 
+@pytest.mark.parametrize(
+    ("nodes", "hint"),
+    [
+        ((Node("a", 8),), "Ask for at most 8 per worker, and 8 in all."),
+        ((Node("a", 8), Node("b", 8)), "Ask for at most 8 per worker, and for more workers."),
+    ],
+)
+def test_more_workers_are_suggested_where_the_pool_has_the_gpus_for_them(
+    nodes: tuple[Node, ...], hint: str
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        accepted(nodes=nodes, gpus=9)
+    assert refused.value.hint == hint
+
+
 def test_nodes_of_which_nothing_is_known_take_every_job() -> None:
     assert accepted(nodes=(Node("a", 1),), cpus=500, memory="9Ti").options.cpus == 500.0
 

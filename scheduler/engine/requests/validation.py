@@ -294,11 +294,15 @@ def _no_room(spec: JobSpec, nodes: Sequence[Node], of_type: str, with_rdma: str)
     options = spec.options
     largest = max(node.gpus for node in nodes)
     if options.gpus > largest:
+        together = sum(node.gpus for node in nodes)
+        more = options.gpus * options.least_workers <= together
         return invalid_field(
             "gpus",
             f"You asked for {wording.gpus(options.gpus)} per worker, but the largest train node{with_rdma} has "
             f"{largest}{of_type}.",
-            f"Ask for at most {largest} per worker, and for more workers.",
+            f"Ask for at most {largest} per worker, and for more workers."
+            if more
+            else f"Ask for at most {largest} per worker, and {together} in all.",
         )
     worker_slots = sum(node.gpus // options.gpus for node in nodes)
     return invalid_field(
