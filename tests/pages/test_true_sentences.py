@@ -259,7 +259,7 @@ def test_the_pool_bar_the_sums_and_the_tables_agree(window: Page, busy: BusyPool
             "(cells) => cells.map((cell) => [cell.dataset.project, cell.dataset.held])"
         )
     )
-    legend = page.locator(".st-legend").first.inner_text()
+    legend = " ".join(page.locator(".st-legend").first.inner_text().split())
     for project in busy.pool.projects:
         shown = cells[project.name, True] + cells[project.name, False]
         assert cells[project.name, True] == project.borrowed
