@@ -105,6 +105,18 @@ class TestPreempting:
         assert not decided.decisions
         assert decided.wake_at == started + SERVICE_LEVEL / 8
 
+    def test_the_plan_says_when_another_one_can_be_rotated_if_those_that_can_are_too_small(self):
+        """The waiting job has a reservation, and is not among those that wait in the project's queue."""
+        rested = running("rested", "a", on("dgx", 0, 1, 2, 3), started=NOW - 10, served=SERVICE_LEVEL)
+        young = running("young", "a", on("dgx", 4, 5, 6, 7), started=NOW - 10, served=SERVICE_LEVEL - 4 * 110)
+        promised = waiting("w", "a", 8, submitted=NOW - 7200, reserved=on("dgx", *range(8)), turn=True)
+
+        decided = plan(rested, young, promised, settings=ROTATING)
+
+        assert (kinds(decided), decided.wake_at) == ([], NOW + 100)
+        then = plan(rested, young, promised, settings=ROTATING, now=NOW + 100)
+        assert {("Pause", "rested"), ("Pause", "young")} <= set(kinds(then))
+
     def test_the_plan_says_when_to_go_on_if_more_are_to_be_rotated_than_at_once(self):
         nodes = tuple(Node(f"n{at}", 8) for at in range(MAX_ROTATIONS // 8 + 1))
         full = [

@@ -85,7 +85,8 @@ class PreemptJobs(Means):
         proposal = search.solve() if rule.candidate_ids else None
         if proposal is not None or not rotates:
             self._stays_active.add(leaf.name)
-        retry_at = search.retry_at if rotates else min(search.retry_at, self.builder.now + ROTATION_INTERVAL)
+        soonest = self._next_rotation(leaf, [request.scheduling_class])
+        retry_at = min(search.retry_at, soonest if rotates else self.builder.now + ROTATION_INTERVAL)
         self._retry_at[leaf.name] = min(retry_at, self._retry_at.get(leaf.name, inf))
         if proposal is None:
             failed = self._failed[_apart_from_difficulty(leaf, request.scheduling_class)]
