@@ -30,9 +30,10 @@ from train_job_definition import DEFINITION, FILE, takes_train_jobs
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 EARLIER = Path(__file__).with_name("earlier") / "springtide.tgz"
-LATER_TABLES = ("monthly_reports", "change_requests")
-"""Tables of the schemas after `EARLIER_SCHEMA`, which add nothing else."""
 EARLIER_SCHEMA = "0028"
+EARLIER_STORE = Path(__file__).parents[2] / "store" / "schemas" / f"{EARLIER_SCHEMA}.sql"
+LATER_ROWS = ("DELETE FROM ledger_sums WHERE step > 86400",)
+"""Take away the rows of the schemas after `EARLIER_SCHEMA`, which add nothing else but tables."""
 HEAD = "SELECT version_num FROM alembic_version"
 
 
@@ -152,10 +153,18 @@ class Installed:
         """Take away what later schemas added; return the present schema."""
         present = self.schema()
         with closing(sqlite3.connect(self.store)) as store, store:
-            for table in LATER_TABLES:
-                store.execute(f"DROP TABLE {table}")
+            with closing(sqlite3.connect(":memory:")) as earlier:
+                earlier.executescript(EARLIER_STORE.read_text())
+                later = tables(store) - tables(earlier)
+            for taken in (*(f"DROP TABLE {table}" for table in later), *LATER_ROWS):
+                store.execute(taken)
         self.set_schema(EARLIER_SCHEMA)
         return present
+
+
+def tables(store: sqlite3.Connection) -> set[str]:
+    """Return the names of the tables of a store."""
+    return {name for (name,) in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def definition(cluster: Cluster) -> dict[str, Any]:
