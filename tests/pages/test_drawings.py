@@ -459,6 +459,13 @@ def test_an_update_keeps_nodes_focus_and_scroll(gallery: Page) -> None:
     assert card.get_by_test_id("job-log").evaluate("(fold) => fold.open")
 
 
+def test_a_card_has_the_note_about_its_job(gallery: Page) -> None:
+    draw_card(gallery, "{ note: 'too <b>large</b>\\nsecond line' }")
+    expect(gallery.locator("#own").get_by_test_id("job-note")).to_have_text("Note: too <b>large</b>\nsecond line")
+    draw_card(gallery, "{ note: '' }")
+    expect(gallery.locator("#own").get_by_test_id("job-note")).to_have_count(0)
+
+
 def test_what_is_drawn_again_and_has_not_changed_touches_nothing_in_the_page(gallery: Page) -> None:
     gallery.evaluate("gallery.reset()")
     touched = gallery.evaluate(

@@ -3,7 +3,7 @@
 import { h } from "../base/dom.js";
 import { boardLink, isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
 import { optionsOf } from "../base/job_words.js";
-import { clean, count, size } from "../base/words.js";
+import { clean, cleanLines, count, size } from "../base/words.js";
 import { interventionForm } from "./intervention_form.js";
 import { fromStartButton } from "./rerun_form.js";
 
@@ -38,6 +38,13 @@ function tagWords({ tags }) {
       { key: "tags", "data-testid": "job-tags" },
       tags.map((tag) => [tagWord(tag), " "]),
     )
+  );
+}
+
+/** The note about a job, if there is one. */
+export function noteLine({ note }) {
+  return (
+    note && h("p", { key: "note", class: "st-muted st-note", "data-testid": "job-note" }, `Note: ${cleanLines(note)}`)
   );
 }
 

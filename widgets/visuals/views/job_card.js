@@ -10,7 +10,7 @@ import { renderJobLife } from "../charts/job_life.js";
 import { renderLossCurve } from "../charts/loss_curve.js";
 import { drawMetricNames } from "../charts/metric_names.js";
 import { argumentsLine } from "./argument_list.js";
-import { cardActions, cardHeader } from "./card_parts.js";
+import { cardActions, cardHeader, noteLine } from "./card_parts.js";
 import { logTail, shownLog } from "./log_view.js";
 import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
 
@@ -38,6 +38,7 @@ export function renderJobCard(element, data, actions = {}) {
     h("p", { key: "headline", class: "st-sentences", "data-testid": "job-headline" }, jobHeadline(job, now)),
     drawWhy(job, now),
     argumentsLine(job),
+    noteLine(job),
     rerunLine(job, data.pageOf, data.target),
     submitterLine(job, data.pageOf, data.target),
     testLine(job, data.pageOf, data.target),

@@ -149,7 +149,7 @@ export class ChosenColumns {
         { key: "choices", class: "st-columns-choices", role: "group", "aria-label": "Columns" },
         GROUPS.map(([title, belongs]) => drawGroup(title, [...known.values()].filter(belongs), shown, set)),
         this.keys &&
-          button("columns-usual", "As they come", () => this.#choose(null), {
+          button("columns-usual", "Usual columns", () => this.#choose(null), {
             title: "Shows the arguments that differ and the main metrics, as many as fit",
           }),
       ),

@@ -8,7 +8,7 @@ import { matchingRows } from "../base/trials.js";
 import { amount, clean, count } from "../base/words.js";
 import { renderParameterChart } from "../charts/parameter_chart.js";
 import { trialCounts } from "../charts/trial_counts.js";
-import { cardActions, cardHeader } from "./card_parts.js";
+import { cardActions, cardHeader, noteLine } from "./card_parts.js";
 import { rerunForm, rerunLine, submitterLine } from "./rerun_form.js";
 import { bestSchedule } from "./schedule.js";
 import { TABLE_BEGIN, trialTable } from "./trial_table.js";
@@ -51,6 +51,7 @@ export function renderSweepCard(element, data, actions = {}) {
     cardHeader(data, aboutSweep(job)),
     h("p", { key: "headline", class: "st-sentences", "data-testid": "job-headline" }, jobHeadline(job, now)),
     drawWhy(job, now),
+    noteLine(job),
     rerunLine(job, data.pageOf, data.target),
     submitterLine(job, data.pageOf, data.target),
     drawStanding(trials, data),
