@@ -5,6 +5,7 @@ import { clean } from "./visuals/base/words.js";
 
 const MAKE = "springtide:make-environment";
 const ASKED_MS = 1000;
+const NOTHING = { name: "", packages: [] };
 
 /** Adds the command, its tile in the launcher and its entry in the palette. `parts`: null where the page has none. */
 export function addEnvironments(app, shared, server, { launcher, palette }, icon) {
@@ -12,14 +13,15 @@ export function addEnvironments(app, shared, server, { launcher, palette }, icon
     label: "New Environment…",
     caption: "Make an environment of your own, with packages and a kernel",
     execute: async () => {
-      const wanted = await askName(shared);
-      if (wanted) await made(wanted, app, shared, server);
+      let wanted = await askName(shared, NOTHING);
+      while (wanted && !(await made(wanted, app, shared, server))) wanted = await askName(shared, wanted);
     },
   };
   addCommand(app, palette, MAKE, command, icon);
   launcher?.add({ command: MAKE, category: "Notebook", rank: 100 });
 }
 
+/** Makes an environment; promises whether it is there. */
 async function made(wanted, app, shared, server) {
   const { Notification, showErrorMessage } = shared["@jupyterlab/apputils"];
   const id = Notification.emit(`Making the environment ${wanted.name}…`, "in-progress", { autoClose: false });
@@ -35,16 +37,18 @@ async function made(wanted, app, shared, server) {
     Notification.update({ id, message: `The environment ${wanted.name} is ready.`, type: "success", autoClose: 8000 });
     if (app.commands.hasCommand("notebook:create-new"))
       await app.commands.execute("notebook:create-new", { kernelName: kernel, activate: true });
+    return true;
   } catch (error) {
     Notification.dismiss(id);
     await showErrorMessage(`No environment ${clean(wanted.name)} was made`, clean(error.message));
+    return false;
   }
 }
 
-/** Asks for name and packages; null if nothing is to be made. */
-async function askName(shared) {
+/** Asks for name and packages, which are those of `before` at first; null if nothing is to be made. */
+async function askName(shared, before) {
   const { Dialog, showDialog } = shared["@jupyterlab/apputils"];
-  const body = new (nameBody(shared["@lumino/widgets"].Widget))();
+  const body = new (nameBody(shared["@lumino/widgets"].Widget))(before);
   const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Make" })];
   const { button, value } = await showDialog({ title: "New environment", body, buttons });
   return button.accept ? value : null;
@@ -52,12 +56,14 @@ async function askName(shared) {
 
 function nameBody(Widget) {
   return class extends Widget {
-    constructor() {
+    constructor({ name, packages }) {
       super();
       this.addClass("springtide");
       this.addClass("st-send");
       this.name = input("Name", "environment-name", "bert");
       this.packages = input("Packages", "environment-packages", "transformers datasets>=3");
+      this.name.value = name;
+      this.packages.value = packages.join(" ");
       const words = document.createElement("p");
       words.textContent = "It has all that this hub's notebooks have, and these packages on top.";
       this.node.append(this.name.parentNode, this.packages.parentNode, words);
