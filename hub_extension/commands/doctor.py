@@ -132,7 +132,7 @@ def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from network.ports(setup.state_dir)
     if setup.state_dir.is_dir():
         yield from running_notebooks(setup.state_dir, setup.accounts)
-    yield from network.subdomains(_subdomain_host(setup, application))
+        yield from network.subdomains(_subdomain_host(setup, application))
 
 
 def _subdomain_host(setup: Setup, application: Springtide) -> str:

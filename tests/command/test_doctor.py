@@ -245,6 +245,10 @@ def test_the_names_of_notebooks_of_a_hub_that_up_has_started_are_known(state: Pa
     assert (found["status"], found["said"]) == ("ok", "hub.localhost and its subdomains have an address.")
 
 
+def test_of_a_hub_that_is_elsewhere_no_names_are_said(tmp_path: Path) -> None:
+    assert "subdomains" not in examined(tmp_path / "not-here")[1]
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [
