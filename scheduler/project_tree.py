@@ -98,6 +98,16 @@ def read_manifest(packed: bytes) -> Manifest:
     return manifest
 
 
+def file_digests(packed: bytes) -> dict[str, str]:
+    """Return digests of the files of a packed tree, by path. Raises `TreeError` for what `pack` does not make."""
+    manifest = read_manifest(packed)
+    at, found = len(packed) - manifest.file_bytes, {}
+    for path, size, _ in manifest.files:
+        found[path] = hashlib.sha256(packed[at : at + size]).hexdigest()
+        at += size
+    return found
+
+
 def _check(manifest: Manifest) -> None:
     if len(manifest.files) + len(manifest.links) + len(manifest.folders) > MOST_FILES:
         raise TreeError(f"The project has more than {MOST_FILES} files.")

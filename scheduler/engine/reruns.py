@@ -24,6 +24,7 @@ from springtide.scheduler.engine.environments import environment_sent
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.project_tree import TreeError, file_digests
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.sentences.reruns import fork_mark, fork_number
 from springtide.scheduler.settings import DAY, MIB
@@ -32,6 +33,9 @@ from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.queries import trials as sweep_trials
 from springtide.scheduler.store.records import ForkRef, JobRecord, JobSpec, OptionDifference, RerunRef
 from springtide.scheduler.wording import listed
+
+Trees = Mapping[str, Mapping[str, str] | None]
+"""Digests of the files of project trees by path, by that of the tree; None for one that is kept no longer."""
 
 VARIABLES = "env"
 _NUMBER = r" \((\d{1,9})\)"
@@ -43,6 +47,8 @@ MAX_LINES = 1000
 MAX_VALUE = 2000
 """Maximum length of a reported value, in characters."""
 NONE = "none"
+MOST_PROJECT_FILES = 20
+"""Maximum number of files of projects that a comparison names."""
 SAME_FILES, OWN_FILES = "same files", "own files"
 NOT_GIVEN = "not given"
 """Stands in comparisons for an argument that a job was not given: its program may have a default."""
@@ -183,7 +189,16 @@ class RerunCalls:
         """Return jobs side by side, with what differs among them. Raises `Refusal` for one that is gone."""
         records = [await self._jobs.get(job.id) for job in jobs]
         code = await asyncio.to_thread(code_changes, [record.spec for record in records])
-        return wire.Comparison(jobs=list(jobs), differences=differences(records), code=code)
+        known = {digest for record in records if (digest := _tree(record.spec)) is not None}
+        trees = {each: await self._threads.call(self._digests_in, each) for each in known if len(known) > 1}
+        return wire.Comparison(jobs=list(jobs), differences=differences(records, trees), code=code)
+
+    def _digests_in(self, tree: str) -> Mapping[str, str] | None:
+        """Return digests of the files of a project tree by path; None if it is kept no longer."""
+        try:
+            return file_digests(self._threads.store.content(tree))
+        except (FilesGoneError, TreeError):
+            return None
 
     async def _first(self, job_id: str) -> JobRecord:
         job = await self._jobs.get(job_id)
@@ -266,8 +281,8 @@ class RerunCalls:
         )
 
 
-def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:
-    """Return the differences among jobs, the parameters of trials first."""
+def differences(jobs: Sequence[JobRecord], trees: Trees = MappingProxyType({})) -> list[wire.Difference]:
+    """Return the differences among jobs, the parameters of trials first; ``trees`` are those that are known."""
     specs = [job.spec for job in jobs]
     options = [options_of(spec) for spec in specs]
     found = [
@@ -285,16 +300,33 @@ def differences(jobs: Sequence[JobRecord]) -> list[wire.Difference]:
         for each in found
         if len(set(each.values)) > 1
     ]
-    return [*differing, *_files(jobs)]
+    return [*differing, *_files(jobs, trees)]
 
 
-def _files(jobs: Sequence[JobRecord]) -> Iterator[wire.Difference]:
-    """Yield which jobs have the same files beside their project, and which the same project tree."""
+def _files(jobs: Sequence[JobRecord], trees: Trees) -> Iterator[wire.Difference]:
+    """Yield which jobs have the same files beside their project, and which the same files of the project.
+
+    Of the project's files the differing ones are named, unless their trees are kept no longer.
+    """
     specs = [job.spec for job in jobs]
-    bundles, trees = [spec.bundle for spec in specs], [_tree(spec) for spec in specs]
-    for name, digests in (("files", bundles), ("project tree", trees)):
-        if len(set(digests)) > 1 and not (name == "files" and _is_one_code(jobs)):
-            yield wire.Difference(kind="files", name=name, values=_shared(digests))
+    bundles, digests = [spec.bundle for spec in specs], [_tree(spec) for spec in specs]
+    if len(set(bundles)) > 1 and not _is_one_code(jobs):
+        yield wire.Difference(kind="files", name="files", values=_shared(bundles))
+    if len(set(digests)) == 1:
+        return
+    contents = [{} if digest is None else trees.get(digest) for digest in digests]
+    found = [] if None in contents else list(_project_files([each or {} for each in contents]))
+    yield from found[:MOST_PROJECT_FILES]
+    if not 0 < len(found) <= MOST_PROJECT_FILES:
+        yield wire.Difference(kind="files", name="project tree", values=_shared(digests))
+
+
+def _project_files(contents: Sequence[Mapping[str, str]]) -> Iterator[wire.Difference]:
+    """Yield the files that differ, by path, from their digests in each project."""
+    for path in sorted({path for each in contents for path in each}):
+        values = [each.get(path) for each in contents]
+        if len(set(values)) > 1:
+            yield wire.Difference(kind="file", name=path, values=_letters(values))
 
 
 def _is_one_code(jobs: Sequence[JobRecord]) -> bool:

@@ -14,8 +14,8 @@ MAX_COMPARED: Final = 20
 class Difference(Answer, frozen=True, kw_only=True):
     """A difference among the compared jobs, as a person reads it: a text for each job, in their order.
 
-    ``kind`` is ``argument``, ``option``, ``variable`` of the environment, ``command`` or ``files``. Of
-    variables only their equality is shown: equal ones have the same letter.
+    ``kind`` is ``argument``, ``option``, ``variable`` of the environment, ``command``, ``file`` of the project or
+    ``files``. Of variables and files of the project only their equality is shown: equal ones have the same letter.
     """
 
     kind: str

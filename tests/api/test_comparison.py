@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from springtide.scheduler.arguments import of_command, of_values
-from springtide.scheduler.engine.reruns import differences
+from springtide.scheduler.engine.reruns import MOST_PROJECT_FILES, differences
+from springtide.scheduler.project_tree import TreeFile, file_digests, pack
 from springtide.scheduler.store.records import JobRecord, JobSpec
 from springtide.scheduler.wire import ProjectTree
 
@@ -166,3 +167,31 @@ def test_a_number_is_one_value_however_it_is_written() -> None:
     assert compared("1", "1.0", "2.50") == {"lr": ["1", "1", "2.5"]}
     assert rows(call(1, "x"), call(1.0, "y")) == {}
     assert rows(call(True, "x"), call(1, "y")) == {"a": ["true", "1"]}
+
+
+def test_the_files_of_projects_that_differ_are_named() -> None:
+    def sent(digest: str | None) -> JobRecord:
+        tree = None if digest is None else ProjectTree(root="/study", digest=digest)
+        return call(1, None, kind="command", tree=tree)
+
+    def packed(**files: str) -> dict[str, str]:
+        return file_digests(pack({f"{name}.py": TreeFile(text.encode()) for name, text in files.items()}, {}))
+
+    first, second = packed(train="0.9", lib="same"), packed(train="0.8", lib="same", new="")
+    many = packed(**{f"f{number}": "" for number in range(30)})
+    trees = {"1" * 64: first, "2" * 64: second, "3" * 64: many, "4" * 64: None, "5" * 64: dict(first)}
+
+    def told(*digests: str | None) -> dict[tuple[str, str], list[str]]:
+        jobs = [sent(None if digest is None else digest * 64) for digest in digests]
+        return {(each.kind, each.name): each.values for each in differences(jobs, trees)}
+
+    assert told("1", "2", "1") == {
+        ("file", "new.py"): ["none", "A", "none"],
+        ("file", "train.py"): ["A", "B", "A"],
+    }
+    assert told("1", None)["file", "train.py"] == ["A", "none"]
+    assert told("1", "4") == {("files", "project tree"): ["own files", "own files"]}
+    assert told("1", "5") == {("files", "project tree"): ["own files", "own files"]}  # links or folders differ
+    named = told("1", "3")
+    assert len(named) == MOST_PROJECT_FILES + 1
+    assert named["files", "project tree"] == ["own files", "own files"]

@@ -47,3 +47,14 @@ async def test_a_tree_may_be_larger_than_other_requests(running: Any) -> None:
     packed = pack({"a.py": TreeFile(bytes(running.pool.max_body + 1))}, {})
     sent = await running.as_("susan").put(f"/trees/{digest_of(packed)}", content=packed, headers=OCTETS)
     assert sent.status_code == 200, sent.text
+
+
+async def test_a_comparison_names_the_files_of_projects_that_differ(running: Any, tmp_path: Path) -> None:
+    susan, sent = running.as_("susan"), []
+    for rate in (b"0.9", b"0.8"):
+        packed = pack({"train.py": TreeFile(rate), "lib.py": TreeFile(b"same")}, {})
+        tree = {"root": str(tmp_path), "digest": digest_of(packed)}
+        await susan.put(f"/trees/{tree['digest']}", content=packed, headers=OCTETS)
+        sent.append((await running.submit("susan", "sleep", "1", cwd=str(tmp_path), tree=tree))["id"])
+    found = (await susan.get(f"/comparison?jobs={','.join(sent)}")).json()["differences"]
+    assert found == [{"kind": "file", "name": "train.py", "values": ["A", "B"]}]

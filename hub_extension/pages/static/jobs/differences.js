@@ -8,6 +8,8 @@ import { amount, clean, cleanLines, count } from "../visuals/base/words.js";
 import { runKey } from "../visuals/charts/overlay_chart.js";
 
 const NONE = "–";
+/** Kinds of differences that are shown as letters. */
+const LETTERED = new Set(["variable", "file"]);
 const CHANGES = { "+": "st-added", "-": "st-removed", "@": "st-muted" };
 
 /**
@@ -45,7 +47,7 @@ export function drawDifferences({ jobs, differences }, without) {
           differences.map(({ kind, name, values: cells }) =>
             drawRow(
               `${kind} ${name}`,
-              kind === "variable" ? ["variable ", clean(name)] : clean(name),
+              LETTERED.has(kind) ? [`${kind} `, clean(name)] : clean(name),
               cells.map((value) => h("span", { class: "st-clamped", title: cleanLines(value) }, cleanLines(value))),
             ),
           ),
@@ -77,8 +79,8 @@ export function drawDifferences({ jobs, differences }, without) {
         { key: "alike", class: "st-muted", "data-testid": "alike" },
         "They were submitted with the same options, command and files.",
       ),
-    differences.some(({ kind }) => kind === "variable") &&
-      h("p", { key: "letters", class: "st-muted" }, "Environment variables: same letter = same value."),
+    differences.some(({ kind }) => LETTERED.has(kind)) &&
+      h("p", { key: "letters", class: "st-muted" }, "Environment variables and files: same letter = same content."),
   ];
 }
 
@@ -124,7 +126,7 @@ export function drawCode({ jobs, code }) {
     return h(
       "p",
       { class: "st-muted", "data-testid": "no-code" },
-      "These jobs run commands; how the commands differ is in the table above.",
+      "These jobs run commands. How the commands and the files of their projects differ is in the table above.",
     );
   if (!hasCode(jobs[0]))
     return h(
