@@ -37,6 +37,7 @@ ALLOWED = {
     "GET /pool",
     "GET /pool/gpus",
     "GET /pool/idle",
+    "GET /presets",
     "GET /trees/{digest}",
     "PATCH /jobs/{id}",
     "PATCH /jobs/{id}/tags",
