@@ -46,7 +46,7 @@ def typed(**fields: object) -> dict:
 
 BAD = {
     "unknown key at the top": ({**GOOD, "job": []}, "job", "one of nodes, projects, jobs"),
-    "unknown key of a job": (changed("jobs", gpu=1), "jobs[0].gpu", "unknown key, expected one of gpus"),
+    "unknown key of a job": (changed("jobs", gpu=1), "jobs[0].gpu", "unknown key, expected one of preset, gpus"),
     "unknown key of a node": (changed("nodes", rack="r1"), "nodes[0].rack", "unknown key"),
     "missing nodes": ({"projects": []}, "nodes", "missing"),
     "missing name": (without("jobs", "name"), "jobs[0].name", "missing"),
