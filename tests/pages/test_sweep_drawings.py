@@ -337,6 +337,7 @@ def test_the_bundled_card_shows_a_sweep_in_a_notebook(gallery: Page) -> None:
     gallery.evaluate(WIDGET, [visuals.bundle("notebook/card_widget.js"), traits])
     card = gallery.locator("#cell").get_by_test_id("job-card")
     expect(card.get_by_test_id("sweep-standing")).to_contain_text("24 of 60 trials")
+    card.scroll_into_view_if_needed()  # below all others, where nothing is drawn
     gallery.evaluate("(rows) => model.set('trials', rows)", shown["rows"])
     expect(card.get_by_test_id("trial-row")).to_have_count(50)
     card.get_by_test_id("job-retry").click()
