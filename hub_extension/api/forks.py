@@ -27,7 +27,7 @@ from springtide.scheduler.wire.reruns import arguments_of
 
 T = TypeVar("T")
 MOST_CHOICES: Final = 20
-"""Number of times that a fork chooses the newest checkpoint of a job that saves faster than it is copied."""
+"""Maximum number of times that a fork chooses the newest checkpoint, if its job removes each during the copy."""
 
 
 @route("GET", "/jobs/{id}/checkpoints", Who.LOGGED_IN, jobs=True)

@@ -1,4 +1,4 @@
-"""Calls about presets of jobs, and what a preset fills into requests."""
+"""Calls about presets of jobs, and requests with the options of their presets."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ W = TypeVar("W", bound=Wish)
 
 
 def with_preset(pool: Pool, wish: W, project: str) -> W:
-    """Return a request with what its preset fills in. Raises `Refusal` if the project has no such preset."""
+    """Return a request with the options of its preset. Raises `Refusal` if the project has no such preset."""
     return wish if wish.preset is None else filled(wish, pool.engine.presets.named(wish.preset, project).options)
 
 
 def changes_with_preset(pool: Pool, changes: Mapping[str, Any], project: str) -> dict[str, Any]:
-    """Return the changes of a job that runs again, with what a preset among them fills in. Raises `Refusal`."""
+    """Return the changes of a run again, with the options of a preset among them. Raises `Refusal`."""
     if changes.get("preset") is None:
         return dict(changes)
     options = pool.engine.presets.named(changes["preset"], project).options
