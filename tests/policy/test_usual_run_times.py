@@ -8,7 +8,7 @@ from small_pools import CALM, NOW, ROTATING, kinds, on, plan, pool, running, wai
 
 from springtide.scheduler.model import Job, Plan, Settings, Surplus
 from springtide.scheduler.policy import Planner
-from springtide.scheduler.policy.state.service import AGEING_PER_LEVEL, SERVICE_LEVEL
+from springtide.scheduler.policy.state.service import AGEING_PER_LEVEL, SERVICE_LEVEL, aged
 from springtide.scheduler.sentences import Role, render, text
 from springtide.scheduler.simulate.carry_out import carried_out
 
@@ -57,6 +57,26 @@ def test_a_job_that_has_had_more_than_its_like_is_expected_to_take_as_much_again
     overdue = waiting("overdue", "a", 8, submitted=NOW - 60, usual_runtime=0.1 * HOUR, served=8 * 0.3 * HOUR)
     assert first(fresh, overdue) == "fresh"
     assert first(replace(fresh, usual_runtime=0.45 * HOUR), overdue) == "overdue"
+
+
+def test_a_rounding_of_times_does_not_decide_whether_a_job_has_had_as_much_as_its_like() -> None:
+    fresh = waiting("fresh", "a", 8, usual_runtime=0.1 * HOUR)
+    overdue = waiting("overdue", "a", 8, submitted=NOW - 60, usual_runtime=0.2 * HOUR, served=8 * 0.2 * HOUR)
+    rounded = replace(overdue, served=overdue.served - 1e-9)
+    assert first(fresh, overdue) == first(fresh, rounded) == "fresh"
+
+
+def test_a_rounding_of_times_does_not_decide_whether_run_times_are_alike() -> None:
+    """The usual service of both is 4,096 GPU-seconds, with which a doubling step begins."""
+    younger = waiting("younger", "a", 8, usual_runtime=512 - 1e-9)
+    older = waiting("older", "a", 8, submitted=NOW - 60, usual_runtime=512)
+    assert first(younger, older) == "older"
+
+
+def test_a_rounding_of_times_does_not_undo_a_start_for_a_long_wait() -> None:
+    long = waiting("long", "a", 8, submitted=NOW - AGEING_PER_LEVEL + 1e-7, usual_runtime=SERVICE_LEVEL / 8)
+    started = replace(long, submitted=NOW - AGEING_PER_LEVEL)
+    assert aged(long, NOW) == aged(started, NOW) == 1
 
 
 def test_a_higher_priority_goes_first_whatever_others_usually_take() -> None:

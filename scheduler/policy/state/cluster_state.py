@@ -24,7 +24,6 @@ from springtide.scheduler.policy.state.projects import ProjectNode, ProjectTree
 from springtide.scheduler.policy.state.running_jobs import RunningJobs
 from springtide.scheduler.policy.state.service import (
     AGEING_PER_LEVEL,
-    ROUNDING,
     aged,
     beyond,
     level_of,
@@ -299,7 +298,7 @@ class ClusterState:
             return 0
         if not self._by_service if job.reserved else self.settings.order is Order.FIRST_COME:
             return 0
-        moved_up = aged(job, self.now + ROUNDING)
+        moved_up = aged(job, self.now)
         if service_rank_of(job, moved_up):
             self._due.set(job.id, waiting_since(job) + (moved_up + 1) * AGEING_PER_LEVEL)
         return moved_up

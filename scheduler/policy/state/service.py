@@ -22,7 +22,7 @@ RANKS_PER_LEVEL = 32
 """Number of service ranks of each level; the last one is for jobs without a similar job that has ended."""
 
 ROUNDING = 0.01
-"""Service in GPU-seconds by which the sum of attempts may be too small, as times are floating-point numbers."""
+"""GPU-seconds of service, or seconds, by which a sum of times may be too small: times are floating-point."""
 
 
 def usual_service(job: Job) -> float:
@@ -58,7 +58,7 @@ def expected_service(job: Job) -> float:
     This is the usual service of similar jobs, less its own so far; once that is used up, as much again as its own.
     """
     left = usual_service(job) - job.served
-    return left if left > 0.0 else job.served
+    return left if left > ROUNDING else job.served
 
 
 def service_rank_of(job: Job, moved_up: int = 0) -> int:
@@ -72,7 +72,7 @@ def service_rank_of(job: Job, moved_up: int = 0) -> int:
     level = _level(job.sweep_served + expected) - moved_up
     if level < 0:
         return 0
-    steps = RANKS_PER_LEVEL - 1 if job.usual_runtime is None else int(expected).bit_length()
+    steps = RANKS_PER_LEVEL - 1 if job.usual_runtime is None else int(expected + ROUNDING).bit_length()
     return level * RANKS_PER_LEVEL + min(steps, RANKS_PER_LEVEL - 1)
 
 
@@ -91,7 +91,7 @@ def aged(job: Job, at: float | None) -> int:
 
     The waiting time before its start counts as long as a job runs.
     """
-    return 0 if at is None else max(0, int((at - waiting_since(job)) // AGEING_PER_LEVEL))
+    return 0 if at is None else max(0, int((at - waiting_since(job) + ROUNDING) // AGEING_PER_LEVEL))
 
 
 def beyond(job: Job, service_level: int) -> float:
