@@ -72,6 +72,11 @@ def gpus(number: int) -> str:
     return count(number, "GPU")
 
 
+def trials_failed(failed: int, number: int) -> str:
+    """Return how many trials of a sweep failed: ``2 of 12 trials failed``."""
+    return f"{amount(failed)} of {count(number, 'trial')} failed"
+
+
 def free(counts: Mapping[str, int]) -> str:
     """Return the numbers of unused GPUs by state: ``2 idle, 4 drained``; without any ``none idle``."""
     return ", ".join(f"{amount(number)} {what}" for what, number in counts.items()) or "none idle"

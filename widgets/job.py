@@ -15,7 +15,7 @@ from typing import Any
 from springtide.scheduler import wire
 from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, place_for
-from springtide.scheduler.client.descriptions import ended_without_return
+from springtide.scheduler.client.descriptions import ended_without_return, state_words
 from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
 from springtide.scheduler.file_names import real_name
 from springtide.scheduler.wire import Surface
@@ -297,7 +297,8 @@ class Job(Handle):
 
     def _require_success(self, job: wire.Job) -> None:
         if job.state not in FINAL:
-            msg = f"Job {phrases.clean(job.name)} is still {job.state}. It continues; ask again, or `await job`."
+            name = phrases.clean(job.name)
+            msg = f"Job {name} is still {state_words(job)}. It continues; ask again, or `await job`."
             raise NotFinishedError(msg)
         if job.state == "cancelled":
             msg = f"Job {phrases.clean(job.name)} was cancelled, so it has no result."

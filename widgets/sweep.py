@@ -14,6 +14,7 @@ from msgspec import structs
 from springtide.scheduler import wire
 from springtide.scheduler.arguments import argument_of
 from springtide.scheduler.client import Client
+from springtide.scheduler.client.descriptions import state_words
 from springtide.scheduler.user_environments import how_to_install
 from springtide.scheduler.wording import count
 from springtide.training.adapters.optuna import frozen_trial
@@ -182,7 +183,7 @@ class Sweep(Handle):
             info = self.wait(timeout).info
         if info.state not in FINAL:
             name = phrases.clean(info.name)
-            msg = f"Sweep {name} is still {info.state}. It continues; ask again, or `await sweep`."
+            msg = f"Sweep {name} is still {state_words(info)}. It continues; ask again, or `await sweep`."
             raise NotFinishedError(msg)
         self._require_trust(info.user, trust=trust, call="sweep.results(trust=True)")
         population = self._counts.population

@@ -28,6 +28,7 @@ from springtide.hub_extension.commands.text import (
 from springtide.hub_extension.commands.window_titles import WithoutTitles
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError, Unreachable
+from springtide.scheduler.client.descriptions import state_words
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import SessionRequest, TerminalSize
@@ -119,7 +120,7 @@ def _why_over(job_id: str) -> str:
     name = quoted(job.name)
     if job.state in RUNNING:
         return f"The terminal was closed; the job {name} still runs."
-    became = f"has ended: {job.state}" if JobState(job.state).final else f"does not run now: {job.state}"
+    became = f"{'has ended' if JobState(job.state).final else 'does not run now'}: {state_words(job)}"
     return sentence(f"The job {name} {became}")
 
 

@@ -11,7 +11,7 @@ import msgspec
 from springtide.hub_extension.commands.jobs import asked
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.scheduler.client import Client, PoolError
-from springtide.scheduler.client.descriptions import expectation, prospect
+from springtide.scheduler.client.descriptions import expectation, prospect, state_words
 from springtide.scheduler.wire import Alternative as Change
 from springtide.scheduler.wire import Attempt, Forecast, Job, ProjectView, Reason, Starts, WhatIf, Wish
 from springtide.scheduler.wording import ago, duration, gpus
@@ -111,7 +111,7 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
     """Yield the printed lines."""
     job = explanation.job
     earlier = [each for each in job.attempts[:-1] if each.ended is not None][-EARLIER_ATTEMPTS:]
-    yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {job.state}"
+    yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {state_words(job)}"
     sections = {
         "Reason": job.error or said(job.reason, *WHY),
         "What would change it": changes(explanation),
@@ -164,7 +164,7 @@ def _attempt(last: Attempt, now: float) -> str:
 def _ended(attempt: Attempt, now: float) -> str:
     """Return how, when and why an attempt ended."""
     why = "" if attempt.ended_why is None else attempt.ended_why.text
-    return f"{attempt.state} {ago(attempt.ended or now, now)}. {why}".rstrip()
+    return f"{state_words(attempt)} {ago(attempt.ended or now, now)}. {why}".rstrip()
 
 
 def standing(project: ProjectView) -> str:

@@ -14,7 +14,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.hub_extension.commands.times import local
 from springtide.scheduler.arguments import HIDDEN, shown_words
 from springtide.scheduler.client import Client, PoolError, descriptions
-from springtide.scheduler.client.descriptions import moment
+from springtide.scheduler.client.descriptions import moment, state_words
 from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.model import JobState
 from springtide.scheduler.runs import FIELDS, Secret, names_of, parse, value_of
@@ -110,7 +110,7 @@ def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filter
                 j.name,
                 j.user,
                 j.project,
-                j.state,
+                state_words(j),
                 asked(j),
                 progress(j),
                 *(column.text(j) for column in others),
@@ -249,7 +249,7 @@ def show(*, job_id: str, as_json: bool) -> None:
     if as_json:
         print_json(job)
         return
-    click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"))
+    click.echo(one_line(f"{job.id} {job.name}: {state_words(job)}. {why(job)}"))
     facts = {**facts_of(job, time.time()), "files": ", ".join(file.name for file in left)}
     for name, value in facts.items():
         if value:
@@ -353,7 +353,7 @@ def _print(job: Job, *, as_json: bool) -> None:
     if as_json:
         print_json(job)
     else:
-        click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"))
+        click.echo(one_line(f"{job.id} {job.name}: {state_words(job)}. {why(job)}"))
 
 
 def act_on(job_ids: Sequence[str], act: Callable[[str], Job], *, as_json: bool) -> None:

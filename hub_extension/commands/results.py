@@ -19,7 +19,7 @@ from springtide.hub_extension.commands.jobs import why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
 from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, PoolError
-from springtide.scheduler.client.descriptions import ended_without_return
+from springtide.scheduler.client.descriptions import ended_without_return, state_words
 from springtide.scheduler.file_names import real_name, shown_name
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
@@ -71,7 +71,7 @@ def wait(*, job_ids: tuple[str, ...], timeout: float | None, as_json: bool) -> N
         if as_json:
             print_json(job)
         else:
-            click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"))
+            click.echo(one_line(f"{job.id} {job.name}: {state_words(job)}. {why(job)}"))
     _check_time(jobs, timeout)
     sys.exit(0 if all(job.state == JobState.SUCCEEDED for job in jobs) else 1)
 
@@ -90,7 +90,7 @@ def result(*, job_id: str, timeout: float | None, as_json: bool) -> None:
     (job,) = jobs = _wait([job_id], timeout)
     _check_time(jobs, timeout)
     if job.state != JobState.SUCCEEDED:
-        msg = one_line(f"{job.id} {job.name}: {job.state}. {why(job)}")
+        msg = one_line(f"{job.id} {job.name}: {state_words(job)}. {why(job)}")
         raise click.ClickException(msg)
     value = _result(job)
     click.echo(printed(value, as_json=as_json))

@@ -21,7 +21,14 @@ from springtide.scheduler.capture import (
     working_directory,
 )
 from springtide.scheduler.client import Client, flags
-from springtide.scheduler.client.descriptions import HEADS, advice_words, facts, placement_rows, prospect
+from springtide.scheduler.client.descriptions import (
+    HEADS,
+    advice_words,
+    facts,
+    placement_rows,
+    prospect,
+    state_words,
+)
 from springtide.scheduler.wire import Job, Surface, Wish
 
 
@@ -116,7 +123,7 @@ def _uncarried(names: Sequence[str]) -> str:
 def watch(client: Client, job: Job, *, as_json: bool) -> Job:
     """Show the job's log until it has ended. Ctrl-C leaves the job running."""
     if not as_json:
-        say(f"{job.id} {job.name}: {job.state}. {why(job)} Ctrl-C leaves it running.")
+        say(f"{job.id} {job.name}: {state_words(job)}. {why(job)} Ctrl-C leaves it running.")
     show_log(client, job.id, follow=True, as_json=as_json)
     return client.job(job.id)
 
@@ -192,6 +199,6 @@ def print_sent(client: Client, job: Job, *, follow: bool, as_json: bool, about: 
     if as_json:
         print_json(job)
     else:
-        click.echo(one_line(f"{job.id} {job.name}: {job.state}. {about}{why(job)}"), err=follow)
+        click.echo(one_line(f"{job.id} {job.name}: {state_words(job)}. {about}{why(job)}"), err=follow)
     if follow and job.state != "succeeded":
         raise click.exceptions.Exit(1)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from springtide.hub_extension.train_jobs import status
 from springtide.scheduler import wire
+from springtide.scheduler.client.descriptions import state_words
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.sentences import Role
@@ -75,12 +76,13 @@ def _attempts(before: Mapping[str, Any], job: wire.Job) -> Iterator[Happening]:
         known = state if attempt.number == shown else None
         if known is None:
             yield _happening("Scheduled", _said(attempt.why))
-        if attempt.started is not None and known not in {JobState.RUNNING, JobState.PAUSING}:
+        if attempt.started is not None and known not in {JobState.RUNNING, *status.STOPS}:
             resumed = job.started is not None and job.started < attempt.started
             text = _said(job.reason) if attempt.state == JobState.RUNNING else _workers(attempt)
             yield _happening("Resumed" if resumed else "Started", text)
-        if attempt.state == JobState.PAUSING and known != JobState.PAUSING:
-            yield _happening("Pausing", _said(job.reason))
+        stops = state_words(attempt)
+        if stops in status.STOPS and known != stops:
+            yield _happening(status.camel(stops), _said(job.reason))
         last = JobState(job.state).final and attempt.number == job.attempt
         if attempt.state in _ENDS and not last:
             reason, warning = _ENDS[attempt.state]

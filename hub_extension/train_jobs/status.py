@@ -10,9 +10,11 @@ from typing import Any, Final, TypeAlias
 
 from springtide.hub_extension.train_jobs.owner import Owner
 from springtide.scheduler import wire
+from springtide.scheduler.client.descriptions import state_words
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.sentences import LONGEST_HEADLINE
+from springtide.scheduler.wire.jobs import CANCELLING, ENDING
 
 Status: TypeAlias = dict[str, Any]
 
@@ -26,7 +28,9 @@ WORDS: Final = frozenset({"reason", "headline"})
 UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Unicode categories of characters that may affect a terminal."""
 RUNS: Final = frozenset({JobState.RUNNING, JobState.PAUSING})
-LIVE: Final = frozenset({JobState.STARTING, *RUNS})
+STOPS: Final = frozenset({JobState.PAUSING, CANCELLING, ENDING})
+"""The states of a status while the processes of its job are to end."""
+LIVE: Final = frozenset({JobState.STARTING, JobState.RUNNING, *STOPS})
 
 
 def of_job(
@@ -39,11 +43,12 @@ def of_job(
     """
     state = JobState(job.state)
     why = printable(job.error or (job.reason.text if job.reason is not None else ""))
-    word = camel(job.state)
+    shown = state_words(job)
+    word = camel(shown)
     succeeded = None if not state.final else state is JobState.SUCCEEDED
     return {
         "observedGeneration": generation,
-        "state": job.state,
+        "state": shown,
         "jobId": job.id,
         "project": job.project,
         "user": job.user,

@@ -1,4 +1,4 @@
-"""Answers of the pool in words: the environment of a job, its placements, its expected start."""
+"""Answers of the pool in words: the state of a job, its environment, its placements, its expected start."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from springtide.scheduler.client.presets import as_filled
 from springtide.scheduler.wire import (
     IMAGE_VARIABLE,
     Advice,
+    Attempt,
     Checkpoint,
     Forecast,
     Job,
@@ -19,6 +20,7 @@ from springtide.scheduler.wire import (
     MeasuredPlacement,
     ProjectTree,
     Starts,
+    TrialRow,
     Wish,
     in_image_of_submission,
 )
@@ -39,6 +41,11 @@ ALIKE = "No other GPUs are known to be notably faster, or to be worth more."
 """The text if the measured runs give no advice."""
 LATE = 60.0
 """Delay after which an expected start counts as late, in seconds."""
+
+
+def state_words(of: Job | Attempt | TrialRow) -> str:
+    """Return the state of a job, an attempt or a trial in words; older services give its code alone."""
+    return of.shown or of.state
 
 
 def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str]]:

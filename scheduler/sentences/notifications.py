@@ -20,7 +20,7 @@ from springtide.scheduler.sentences.sentence import (
     real,
     state,
 )
-from springtide.scheduler.wording import amount, count, duration, exactly, listed, plural, roughly
+from springtide.scheduler.wording import amount, count, duration, exactly, listed, plural, roughly, trials_failed
 
 GONE = frozenset({401, 403, 404, 410})
 """Statuses of a server for a webhook address that is no longer valid."""
@@ -42,6 +42,11 @@ COUNTED: Final[Mapping[str, str]] = MappingProxyType(
 
 def _job(p: Params, what: str) -> Sentences:
     yield cause(f"The job {quoted_name(p, 'name')} {what}.")
+
+
+def _succeeded(p: Params) -> Sentences:
+    failed = number(p, "failed")
+    return _job(p, f"succeeded, {trials_failed(failed, number(p, 'trials'))}" if failed else "succeeded")
 
 
 def _by(p: Params) -> str:
@@ -188,7 +193,7 @@ NOTIFICATIONS: Table = {
     "notify-paused": lambda p: _job(p, f"was paused{_by(p)}"),
     "notify-resumed": lambda p: _job(p, "continues"),
     "notify-edited": lambda p: _job(p, f"was edited{_by(p)}"),
-    "notify-succeeded": lambda p: _job(p, "succeeded"),
+    "notify-succeeded": _succeeded,
     "notify-cancelled": lambda p: _job(p, f"was cancelled{_by(p)}"),
     "notify-failed": lambda p: _job(p, "failed"),
     "notify-attempt-failed": _attempt_failed,

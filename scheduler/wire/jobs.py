@@ -18,6 +18,10 @@ from springtide.scheduler.wire.submission import JobOptions
 from springtide.scheduler.wire.sweeps import Outcome, TrialCounts
 from springtide.scheduler.wire.usage import JobUsage
 
+CANCELLING: Final = "cancelling"
+"""The shown state of a job that somebody has cancelled, until its processes have ended."""
+ENDING: Final = "ending"
+"""The shown state of a job that has reached its time limit, until its processes have ended."""
 MAX_WORD = 200
 """Maximum length of a word to check as a tag, in characters."""
 Tags = Annotated[list[Annotated[str, Meta(max_length=MAX_WORD)]], Meta(max_length=MAX_TAGS)]
@@ -167,6 +171,8 @@ class Attempt(Answer, frozen=True, kw_only=True):
     state: str
     """``starting``, ``running``, ``pausing`` or how it ended: ``paused``, ``succeeded``, ``failed``,
     ``cancelled``, ``lost``, ``blocked``."""
+    shown: str = ""
+    """The state in words: that, or ``cancelling`` or ``ending`` as of its job."""
     workers: int
     gpus: list[GpuRef]
     created: float
@@ -280,6 +286,9 @@ class Job(Answer, frozen=True, kw_only=True):
     state: str
     submitted: float
     argv: list[str]
+    shown: str = ""
+    """The state in words: that, or of one that is ``pausing`` for good ``cancelling`` or, at its time limit,
+    ``ending``; of a sweep that ``succeeded`` also how many trials failed."""
     options: JobOptions = JobOptions()
     """Its options as they hold now, ``min_workers`` and ``preemptible`` included; variables are left out."""
     arguments: dict[str, Argument] = {}

@@ -38,6 +38,8 @@ class Holder(Answer, frozen=True, kw_only=True):
     name: str = ""
     """Name of the job, or of the pod outside the pool (``namespace/name``), for those who may see it."""
     state: str = ""
+    shown: str = ""
+    """The state of a job in words, as of `Job`."""
     borrowed: bool = False
 
 

@@ -139,6 +139,8 @@ class TrialRow(Answer, frozen=True, kw_only=True):
     copied_from: int | None = None
     job: str | None = None
     state: str = "queued"
+    shown: str = ""
+    """The state in words, as of `Job`."""
     parameters: dict[str, Parameter] | None = None
     value: float | None = None
     values: dict[str, Value] = {}

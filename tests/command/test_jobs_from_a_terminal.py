@@ -121,6 +121,32 @@ def test_a_followed_job_that_fails_is_a_failure(run: Run, directory: Path) -> No
     assert "failed" in done.err
 
 
+STUBBORN = """
+import pathlib, signal, time
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("started", flush=True)
+while not pathlib.Path({flag!r}).exists():
+    time.sleep(0.05)
+"""
+
+
+def test_a_cancelled_job_is_cancelling_until_its_program_has_ended(run: Run, directory: Path) -> None:
+    flag = directory / "enough"
+    (directory / "stubborn.py").write_text(STUBBORN.format(flag=str(flag)))
+    job = run("submit", "--name", "stubborn", "--grace", "3000", "--json", "python", "stubborn.py").json
+    until("its first line", lambda: "started" in run("logs", job["id"]).out)
+    assert " stubborn: cancelling. " in run("cancel", job["id"]).out
+    assert re.search(rf"{job['id']} +stubborn .* cancelling ", run("jobs", "--mine").out)
+    assert ": cancelling\n" in run("explain", job["id"]).out
+    listed = run("jobs", "--mine", "--state", "pausing", "--json").json["items"]
+    assert [(each["id"], each["state"], each["shown"]) for each in listed] == [
+        (job["id"], "pausing", "cancelling")
+    ], "the code by which jobs are chosen stays"
+    flag.touch()
+    until("the end", lambda: state_of(run, job["id"]) == "cancelled")
+
+
 def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, directory: Path) -> None:
     (directory / "long.py").write_text(LONG)
     job = run("submit", "--name", "tidal", "--json", "python", "long.py").json

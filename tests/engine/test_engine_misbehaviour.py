@@ -170,7 +170,11 @@ async def test_a_job_that_asks_to_run_again_for_ever_fails_in_words(pool):
 
 async def test_a_job_is_stopped_at_its_time_limit(make_pool):
     pool = await make_pool(executor=worlds.MemoryExecutor(clock=time.time))
+    pool.executor.ignores_kill = True
     job = await pool.submit(gpus=1, time_limit=0.05)
+    ending = await pool.state(job.id, "pausing")
+    assert (ending.shown, ending.attempts[-1].shown) == ("ending", "ending")
+    pool.executor.end(pool.key(job.id), signal=9)
     failed = await pool.state(job.id, "failed")
     assert "time limit" in failed.error
     assert [what for what, _ in pool.executor.asked][:2] == ["launch", "kill"]

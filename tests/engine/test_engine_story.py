@@ -134,10 +134,15 @@ async def test_a_running_job_is_cancelled_when_its_processes_are_gone(pool):
     await pool.state(job.id, "running")
     assert (await pool.engine.cancel(job.id, "susan")).state == "pausing"
     await pool.idle()
-    assert (await pool.job(job.id)).state == "pausing"
-    assert len((await pool.job(job.id)).held) == 1
+    ending = await pool.job(job.id)
+    assert (ending.state, ending.shown) == ("pausing", "cancelling")
+    assert (ending.attempts[-1].state, ending.attempts[-1].shown) == ("pausing", "cancelling")
+    holders = [gpu.holder for node in pool.engine.pool().nodes for gpu in node.gpus if gpu.holder is not None]
+    assert [holder.shown for holder in holders] == ["cancelling"]
+    assert len(ending.held) == 1
     pool.executor.end(pool.key(job.id), signal=9)
-    await pool.state(job.id, "cancelled")
+    ended = await pool.state(job.id, "cancelled")
+    assert (ended.shown, ended.attempts[-1].shown) == ("cancelled", "cancelled")
 
 
 async def test_cancelling_overrides_a_pause(pool):
@@ -145,7 +150,7 @@ async def test_cancelling_overrides_a_pause(pool):
     job = await pool.submit(gpus=1)
     await pool.state(job.id, "running")
     await pool.engine.pause(job.id, "susan")
-    await pool.state(job.id, "pausing")
+    assert (await pool.state(job.id, "pausing")).shown == "pausing"
     await pool.engine.cancel(job.id, "susan")
     await pool.state(job.id, "cancelled")
     await pool.idle()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from all_channels import CHANNELS, EMAIL, WEBHOOK, WITH_ADDRESS
+from engine_sweeps import live, sweep
 
 from springtide.scheduler.engine.notifications import outbox as outbox_module
 from springtide.scheduler.engine.settings import EngineSettings, Retries
@@ -99,6 +100,18 @@ async def test_what_others_do_to_a_job_is_told(pool: Any) -> None:
     assert await told(pool) == [
         "The job “paused” was paused by “jemma”. It continues when it is resumed.",
         "The job “cancelled” was cancelled by “jemma”.",
+    ]
+
+
+async def test_the_end_of_a_sweep_tells_how_many_trials_failed(pool: Any) -> None:
+    one = await sweep(pool, 3, gpus=1, name="search")
+    await pool.idle()
+    await pool.later(7500.0)
+    for code, key in zip((1, 0, 0), live(pool), strict=True):
+        pool.executor.end(key, code=code)
+    await pool.state(one.id, "succeeded")
+    assert await told(pool) == [
+        "The job “search” succeeded, 1 of 3 trials failed. Of 3 trials, 2 succeeded and 1 failed."
     ]
 
 

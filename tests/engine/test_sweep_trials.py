@@ -73,6 +73,7 @@ async def test_some_failed_trials_do_not_make_a_sweep_fail(pool):
     ended = await pool.job(one.id)
     assert ended.state == "succeeded"
     assert ended.reason.text == "Of 3 trials, 2 succeeded and 1 failed."
+    assert (ended.state, ended.shown) == ("succeeded", "succeeded, 1 of 3 trials failed")
 
 
 async def test_retries_hold_for_each_trial(pool):

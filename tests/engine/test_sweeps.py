@@ -176,10 +176,10 @@ async def test_a_paused_sweep_holds_no_gpus_and_goes_on_where_it_was(pool):
 async def test_cancelling_the_rest_keeps_what_has_ended(pool):
     one = await sweep(pool, 30, gpus=1)
     await end_all(pool, value=float)
-    await pool.engine.cancel(one.id, "susan")
+    assert (await pool.engine.cancel(one.id, "susan")).shown == "cancelling"
     await pool.later(10)
     ended = await pool.job(one.id)
-    assert ended.state == "cancelled"
+    assert (ended.state, ended.shown) == ("cancelled", "cancelled")
     assert (ended.trials.succeeded, ended.trials.cancelled, ended.trials.queued) == (8, 22, 0)
     assert ended.trials.best.trial == 0
     assert not pool.executor.live()

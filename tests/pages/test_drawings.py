@@ -503,6 +503,20 @@ def test_a_job_is_cancelled_only_after_a_confirmation(gallery: Page) -> None:
     assert gallery.evaluate("own.calls") == ["cancel"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ("{ state: 'pausing' }", "Pausing"),
+        ("{ state: 'pausing', shown: 'cancelling' }", "Cancelling"),
+        ("{ state: 'succeeded', shown: 'succeeded, 2 of 12 trials failed' }", "Succeeded, 2 of 12 trials failed"),
+        ("{ state: 'unheard' }", "Unheard"),
+    ],
+)
+def test_a_card_shows_the_words_of_a_state(gallery: Page, changes: str, words: str) -> None:
+    draw_card(gallery, changes)
+    expect(gallery.locator("#own").get_by_test_id("job-state")).to_have_text(words)
+
+
 def test_a_button_waits_for_the_answer_before_it_can_be_pressed_again(gallery: Page) -> None:
     draw_card(gallery)
     pause = gallery.locator("#own").get_by_test_id("job-pause")
@@ -521,6 +535,8 @@ def test_a_button_waits_for_the_answer_before_it_can_be_pressed_again(gallery: P
         ("{ state: 'queued', held: [], attempts: [], held_by_user: true }", ["Resume", "Cancel…"]),
         ("{ state: 'paused', held: [] }", ["Keep paused", "Cancel…"]),
         ("{ state: 'pausing' }", ["Cancel…"]),
+        ("{ state: 'pausing', shown: 'ending' }", ["Cancel…"]),
+        ("{ state: 'pausing', shown: 'cancelling' }", []),
         ("{ state: 'succeeded', held: [], ended: 1 }", []),
     ],
 )

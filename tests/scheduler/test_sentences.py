@@ -159,6 +159,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {"by": NAMES, "options": ((),), "project": NAMES, "detail": "a deadline"},
     ],
     "notify-edited": [{"name": NAMES, "by": NAMES}],
+    "notify-succeeded": [{"name": NAMES, "failed": (0, 1, 12), "trials": 12}],
     "delivery-no-report": [{}],
     "notify-report": [{"month": "October 2026"}],
     "notify-report-about": [{"whole_pool": (True, False)}],

@@ -76,6 +76,11 @@ def test_a_job_says_state_progress_gpus_and_why():
     assert (
         plain.job_text(held(8, 6), 0.0) == "Job digits (42): ▶ running, step 41 of 60, 8 GPUs, 6 of them borrowed"
     )
+    assert plain.job_text(job(state="pausing", shown="cancelling"), 0.0).startswith(
+        "Job digits (42): ⊖ cancelling, "
+    )
+    partly = job(state="succeeded", shown="succeeded, 2 of 12 trials failed")
+    assert plain.job_text(partly, 0.0).startswith("Job digits (42): ✔ succeeded, 2 of 12 trials failed, ")
     assert plain.job_text(waiting, 0.0).splitlines()[1] == "All 8 GPUs are held. Number 2 in line."
 
 

@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from springtide.scheduler.client.descriptions import expectation
+from springtide.scheduler.client.descriptions import expectation, state_words
 from springtide.scheduler.client.log_text import ESCAPES
 from springtide.scheduler.wire import Job, TrialCounts
 from springtide.scheduler.wording import amount, count, gpus, workers
@@ -17,6 +17,8 @@ GLYPHS = {
     "starting": "◌",
     "running": "▶",
     "pausing": "◍",
+    "cancelling": "⊖",
+    "ending": "⊖",
     "paused": "⏸",
     "succeeded": "✔",
     "failed": "✘",
@@ -38,7 +40,8 @@ def escape(text: str) -> str:
 
 def state(job: Job) -> str:
     """Return the state as a glyph and a word."""
-    return f"{GLYPHS.get(job.state, '?')} {clean(job.state)}"
+    words = clean(state_words(job))
+    return f"{GLYPHS.get(words) or GLYPHS.get(job.state, '?')} {words}"
 
 
 def distinct_names(jobs: Sequence[Job]) -> list[str]:

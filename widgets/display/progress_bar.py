@@ -6,6 +6,7 @@ import shutil
 import sys
 from typing import TextIO
 
+from springtide.scheduler.client.descriptions import state_words
 from springtide.scheduler.wire import Job
 from springtide.widgets.display import phrases
 from springtide.widgets.display.plain import best_words
@@ -53,12 +54,12 @@ class Bar:
 
     def show(self, job: Job) -> None:
         """Show the state of the job."""
-        text = line(job)[: self._width]
+        text, state = line(job)[: self._width], state_words(job)
         if self._in_place and text != self._shown:
             self._out.write(f"\r{text.ljust(len(self._shown))}")
-        elif not self._in_place and job.state != self._state:
+        elif not self._in_place and state != self._state:
             self._out.write(f"{text}\n")
-        self._shown, self._state = text, job.state
+        self._shown, self._state = text, state
         self._out.flush()
 
     def close(self) -> None:

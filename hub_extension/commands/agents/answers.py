@@ -44,6 +44,8 @@ class JobSummary(Answer, frozen=True, kw_only=True):
     job: str
     kind: str
     state: str
+    shown: str
+    """The state in words: that, or ``cancelling``, ``ending``, or how many trials of a sweep failed."""
     user: str
     project: str
     gpus: str
@@ -116,6 +118,7 @@ class AttemptSummary(Answer, frozen=True, kw_only=True):
 
     number: int
     state: str
+    shown: str
     workers: int
     gpus: int
     started: str = ""
@@ -198,6 +201,7 @@ class Metrics(Answer, frozen=True, kw_only=True):
 
     job: str
     state: str
+    shown: str
     reports: int
     complete: bool
     step: float | None = None
@@ -319,6 +323,7 @@ class Trial(Answer, frozen=True, kw_only=True):
     generation: int | None = None
     copied_from: int | None = None
     state: str
+    shown: str
     job: str = ""
     value: float | None = None
     step: float | None = None

@@ -14,7 +14,14 @@ from springtide.hub_extension.commands.agents.questions import MAX_LISTED, ReadM
 from springtide.hub_extension.commands.explain import Explanation, changes, said, standing
 from springtide.hub_extension.commands.jobs import asked, progress, starts
 from springtide.scheduler.arguments import argument_of
-from springtide.scheduler.client.descriptions import arguments_words, expectation, facts, prospect, resumes_from
+from springtide.scheduler.client.descriptions import (
+    arguments_words,
+    expectation,
+    facts,
+    prospect,
+    resumes_from,
+    state_words,
+)
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import (
     Attempt,
@@ -73,6 +80,7 @@ def summary(job: Job, now: float, text: int = COMMAND, headline: str = "") -> an
         job=job.id,
         kind=job.kind if job.trials is None else "sweep",
         state=job.state,
+        shown=state_words(job),
         user=clipped(job.user, WORDS),
         project=clipped(job.project, WORDS),
         gpus=asked(job),
@@ -159,6 +167,7 @@ def _attempt(job: Job, attempt: Attempt) -> answers.AttemptSummary:
     return answers.AttemptSummary(
         number=attempt.number,
         state=attempt.state,
+        shown=state_words(attempt),
         workers=attempt.workers,
         gpus=len(attempt.gpus),
         started=time_of(attempt.started),
@@ -180,6 +189,7 @@ def metrics(
     return answers.Metrics(
         job=job.id,
         state=job.state,
+        shown=state_words(job),
         reports=len(points),
         complete=complete,
         step=job.progress.step,
@@ -299,6 +309,7 @@ def trial(row: TrialRow) -> answers.Trial:
         generation=row.generation,
         copied_from=row.copied_from,
         state=row.state,
+        shown=state_words(row),
         job=row.job or "",
         value=row.value,
         step=row.step,

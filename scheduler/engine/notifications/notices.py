@@ -387,7 +387,7 @@ def _end(job: JobRecord, now: float) -> Iterator[Told]:
     elif job.state is JobState.SUCCEEDED and _finisher(job) != job.spec.user:
         soon = now - job.spec.submitted <= SOON
         event = NotificationEvent.SUCCEEDED_SOON if soon else NotificationEvent.ENDED
-        yield event, _title("notify-succeeded", job), ran if job.rules.runs else (*why, *ran)
+        yield event, _succeeded(job), ran if job.rules.runs else (*why, *ran)
     elif job.state is JobState.CANCELLED and job.standing.by != job.spec.user:
         by = job.standing.by
         yield NotificationEvent.ENDED, _title("notify-cancelled", job, by), ran if by else (*why, *ran)
@@ -432,6 +432,12 @@ def _finisher(job: JobRecord) -> str:
     """Return the person who marked the job as finished, empty if its program ended."""
     why = job.standing.reason
     return str(why.params.get("by", "")) if why is not None and why.code == messages.FINISHED else ""
+
+
+def _succeeded(job: JobRecord) -> Reason:
+    sweep = job.standing.sweep
+    failed = {} if sweep is None else {"failed": sweep.failed, "trials": sweep.number}
+    return Reason("notify-succeeded", {"name": job.spec.name, **failed})
 
 
 def _title(code: str, job: JobRecord, by: str | None = None) -> Reason:

@@ -271,6 +271,7 @@ def _not_begun(sweep: JobRecord, number: int, known: list[dict[str, Any]] | None
     return wire.TrialRow(
         trial=number,
         state=state.value,
+        shown=state.value,
         parameters=parameters,
         member=None if population is None else population.member_of(number),
         generation=None if population is None else population.generation_of(number),

@@ -18,6 +18,7 @@ from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed
 from springtide.scheduler.engine.views.node_views import GpuLabels
+from springtide.scheduler.engine.views.shown_state import shown_attempt, shown_state
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.metrics import Extremes, Goal, best_of, goal_of
 from springtide.scheduler.model import JobState
@@ -142,6 +143,7 @@ def row(trial: JobRecord, borrowing: Borrowing, now: float) -> wire.TrialRow:
         **_whose(trial),
         job=trial.id,
         state="pruned" if pruned else trial.state.value,
+        shown="pruned" if pruned else shown_state(trial),
         parameters=_copied(known.parameters),
         value=known.value,
         values=dict(standing.values),
@@ -465,6 +467,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         user=spec.user,
         project=spec.project,
         state=record.state.value,
+        shown=shown_state(record),
         options=_shown_options(spec.options.resolved()),
         chosen=chosen(spec.options) if full else [],
         gpu_type="" if live is None else context.labels.shown_type(live.gpu_type),
@@ -584,6 +587,7 @@ def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.
             now_borrowed if item.state.live else item.borrowed,
             _borrowing(item, context),
             _left(record, item),
+            shown=shown_attempt(item, record),
             past=record.state.final or item is not record.attempts[-1],
         )
         for item in record.attempts[first:]
@@ -628,12 +632,14 @@ def attempt(
     spans: Sequence[Borrowed],
     left: Sequence[model.Reason] = (),
     *,
+    shown: str,
     past: bool,
 ) -> wire.Attempt:
     """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed.
 
-    ``spans`` are those in which it borrowed. ``left`` are reasons that follow why it ended. Of a ``past`` attempt,
-    after which the job ran again or ended, no sentence says what happens next: that has happened.
+    ``shown`` is its state in words. ``spans`` are those in which it borrowed. ``left`` are reasons that follow why
+    it ended. Of a ``past`` attempt, after which the job ran again or ended, no sentence says what happens next:
+    that has happened.
     """
     ended = None if record.ended_why is None else _rendered(record.ended_why, record.ended_why, *left)
     if ended is not None and past:
@@ -642,6 +648,7 @@ def attempt(
     return wire.Attempt(
         number=record.number,
         state=record.state.value,
+        shown=shown,
         workers=len(record.placement),
         gpus=labels.refs(record.placement, borrowed),
         borrowed=[wire.BorrowedSpan(start=each.start, end=each.end, gpus=each.gpus) for each in spans],

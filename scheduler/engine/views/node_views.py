@@ -13,6 +13,7 @@ from springtide.scheduler.engine.state.borrowing import Borrowing, Bound
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.places import GpuKey, GpuPlaces
 from springtide.scheduler.engine.state.state import State, has_no_place
+from springtide.scheduler.engine.views.shown_state import shown_state
 from springtide.scheduler.model import Environment, Node, Placement
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.store.records import JobRecord
@@ -227,6 +228,7 @@ def _holder(job: JobRecord, *, borrowed: bool) -> wire.Holder:
         sweep=job.sweep or "",
         name=job.spec.name,
         state=job.state.value,
+        shown=shown_state(job),
         borrowed=borrowed,
     )
 

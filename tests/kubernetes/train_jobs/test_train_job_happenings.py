@@ -72,6 +72,20 @@ def test_a_start_that_something_else_refuses_is_a_warning_in_its_words():
     assert said(shown(job("queued", blocked)), job("queued", blocked)) == []
 
 
+def test_a_job_that_is_being_cancelled_does_not_pause():
+    running = attempt(1, "running", started=NOON)
+    ends = attempt(1, "pausing", shown="cancelling", started=NOON)
+    cancelling = job("pausing", ends, shown="cancelling", reason=reason(("cause", "Susan cancelled it.")))
+    assert shown(cancelling)["state"] == "cancelling"
+    assert {each["type"]: each["reason"] for each in shown(cancelling)["conditions"]}["Running"] == "Cancelling"
+    assert said(shown(job("running", running)), cancelling) == [("Cancelling", "Susan cancelled it.", False)]
+    assert said(shown(cancelling), cancelling) == []
+    paused = job("pausing", attempt(1, "pausing", started=NOON))
+    assert said(shown(paused), cancelling) == [("Cancelling", "Susan cancelled it.", False)]
+    over = job("cancelled", attempt(1, "cancelled", started=NOON, ended=NOON + 9))
+    assert [name for name, _, _ in said(shown(cancelling), over)] == ["Cancelled"]
+
+
 def test_a_pause_says_for_whom_and_the_resumption_is_no_first_start():
     running = attempt(1, "running", started=NOON)
     pausing = job(

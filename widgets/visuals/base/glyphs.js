@@ -6,17 +6,20 @@ import { ago, clean, clock, exact } from "./words.js";
 export const PALETTE_SIZE = 10;
 
 const BARS = ["M6.2 5v6", "M9.8 5v6"];
+const SLASH = ["M4 12L12 4"];
 const PLAY = "M6.4 5v6l4.8-3z";
 const STATES = {
   queued: { word: "Queued", ring: true, lines: ["M8 4.5V8l2.4 1.6"] },
   starting: { word: "Starting", ring: true, dashed: true, solid: PLAY },
   running: { word: "Running", disc: true, solid: PLAY },
-  pausing: { word: "Pausing", ring: true, dashed: true, lines: BARS },
+  pausing: { word: "Pausing", kind: "Pausing or ending", ring: true, dashed: true, lines: BARS },
+  cancelling: { word: "Cancelling", ring: true, dashed: true, lines: SLASH },
+  ending: { word: "Ending", ring: true, dashed: true, lines: ["M5.8 5.8h4.4v4.4H5.8z"] },
   paused: { word: "Paused", disc: true, lines: BARS },
   succeeded: { word: "Succeeded", disc: true, lines: ["M4.9 8.3l2.2 2.2 4.1-4.6"] },
   failed: { word: "Failed", disc: true, lines: ["M5.6 5.6l4.8 4.8", "M10.4 5.6l-4.8 4.8"] },
   pruned: { word: "Pruned", ring: true, lines: ["M5 8h6"] },
-  cancelled: { word: "Cancelled", ring: true, lines: ["M4 12L12 4"] },
+  cancelled: { word: "Cancelled", ring: true, lines: SLASH },
   blocked: { word: "Blocked", ring: true, lines: ["M4 8h8"] },
   lost: { word: "Lost", ring: true, lines: ["M6.3 6.4a1.8 1.8 0 1 1 2.5 1.7c-.6.3-.8.6-.8 1.2", "M8 11.3v.1"] },
 };
@@ -29,6 +32,16 @@ export function isFinal(state) {
 /** The word of a state. */
 export function stateWord(state) {
   return STATES[state]?.word ?? clean(state);
+}
+
+/** The word of a state by which jobs are chosen and grouped: it holds for all that are in it. */
+export function stateKind(state) {
+  return STATES[state]?.kind ?? stateWord(state);
+}
+
+/** The state of a job, an attempt or a trial as people see it; outputs saved by earlier versions have its code alone. */
+export function shownState({ shown, state }) {
+  return clean(shown || state);
 }
 
 /** The glyph of a state, always drawn beside its word. */
@@ -47,14 +60,15 @@ export function stateGlyph(state) {
   );
 }
 
-/** Glyph and word together. */
-export function stateMark(state, testid) {
-  const classes = `st-state st-state-${Object.hasOwn(STATES, state) ? state : "lost"}`;
+/** Glyph and words of the state of a job, an attempt or a trial together. */
+export function stateMark(of, testid) {
+  const words = shownState(of);
+  const drawn = [words, of.state].find((name) => Object.hasOwn(STATES, name)) ?? "lost";
   return h(
     "span",
-    { key: "state", class: classes, role: testid ? "status" : null, "data-testid": testid },
-    stateGlyph(state),
-    h("span", {}, stateWord(state)),
+    { key: "state", class: `st-state st-state-${drawn}`, role: testid ? "status" : null, "data-testid": testid },
+    stateGlyph(drawn),
+    h("span", {}, words.charAt(0).toUpperCase() + words.slice(1)),
   );
 }
 

@@ -168,7 +168,7 @@ function paused(job, now) {
 }
 
 function succeeded(job, now) {
-  return [ended("Finished ", job, now), heldWords(job)];
+  return [ended("Finished ", job, now), job.trials?.failed ? oneLine(job) : null, heldWords(job)];
 }
 
 function failed(job, now) {

@@ -4,6 +4,7 @@ import { countedAs, parameterWords, plainValue, TRIAL_STATES } from "./sweep_wor
 import { clean, naturally } from "./words.js";
 
 const MOST_CURVE_POINTS = 100;
+const PRUNED = { state: "pruned", shown: "pruned" };
 
 /** The row of a trial from an event. `before`: its earlier row, if any; `metric`: of its sweep. */
 export function rowOfTrial(job, before, metric) {
@@ -15,7 +16,7 @@ export function rowOfTrial(job, before, metric) {
     parent: outcome.parent ?? null,
     copied_from: outcome.copied_from ?? null,
     job: job.id,
-    state: outcome.pruned && job.state === "succeeded" ? "pruned" : job.state,
+    ...(outcome.pruned && job.state === "succeeded" ? PRUNED : { state: job.state, shown: job.shown }),
     parameters: outcome.parameters ?? before?.parameters ?? null,
     value: outcome.value ?? finite(job.progress.values[metric]),
     values: job.progress.values,

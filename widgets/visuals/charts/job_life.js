@@ -2,7 +2,7 @@
 
 import { borrowedParts, borrowedWords } from "../base/borrowing.js";
 import { h, patch } from "../base/dom.js";
-import { colourOf, isFinal, stage, stateWord } from "../base/glyphs.js";
+import { colourOf, isFinal, shownState, stage, stateWord } from "../base/glyphs.js";
 import { sentencesOf } from "../base/job_words.js";
 import { tips } from "../base/tip.js";
 import { aloud, clock, count, duration, exact, lasted } from "../base/words.js";
@@ -130,7 +130,7 @@ function drawPart(attempt, { from, to, borrowed }, whole) {
 }
 
 function attemptLines(attempt, from, to, now) {
-  const lines = [`Attempt ${attempt.number}: ${stateWord(attempt.state).toLowerCase()}`];
+  const lines = [`Attempt ${attempt.number}: ${shownState(attempt)}`];
   lines.push(
     `${clock(from, now)} to ${attempt.ended ? clock(to, now) : "now"}, ${lasted(from, attempt.ended ? to : null, to)}`,
   );

@@ -1,7 +1,7 @@
 /** The pool bar: every GPU of the pool as a cell, by node, coloured by its holder's project. */
 
 import { h, patch } from "../base/dom.js";
-import { colourOf, emptyState, projectMark, simulatedMark, stage, stateWord } from "../base/glyphs.js";
+import { colourOf, emptyState, projectMark, shownState, simulatedMark, stage } from "../base/glyphs.js";
 import { gpuWords, readingsOf } from "../base/gpu_use.js";
 import { tips } from "../base/tip.js";
 import { clean, count } from "../base/words.js";
@@ -218,7 +218,7 @@ function holderWords(holder) {
   const whose = `${clean(holder.user)} in project ${clean(holder.project)}`;
   const what = holder.name ? `${clean(holder.name)}: ` : "";
   const borrowed = holder.borrowed ? ", borrowed" : "";
-  return `${what}${whose}${borrowed}${holder.state ? ` (${stateWord(holder.state).toLowerCase()})` : ""}`;
+  return `${what}${whose}${borrowed}${holder.state ? ` (${shownState(holder)})` : ""}`;
 }
 
 function drawLegend({ pool, environment }, nodes, readings) {

@@ -1,7 +1,7 @@
 /** The common parts of job and sweep cards: the head, the GPUs as cells, and the buttons with their confirmation. */
 
 import { h } from "../base/dom.js";
-import { boardLink, isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
+import { boardLink, isFinal, projectMark, shownState, stateMark, tagWord } from "../base/glyphs.js";
 import { optionsOf } from "../base/job_words.js";
 import { clean, cleanLines, count, size } from "../base/words.js";
 import { interventionForm } from "./intervention_form.js";
@@ -18,7 +18,7 @@ export function cardHeader({ job, href, target, colour }, about) {
       { key: "name", class: "st-title", "data-testid": "job-name" },
       href ? h("a", { href, target }, name) : name,
     ),
-    stateMark(job.state, "job-state"),
+    stateMark(job, "job-state"),
     h(
       "div",
       { key: "about", class: "st-about st-muted" },
@@ -118,6 +118,8 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside
       ...afterwards(actions, waiting),
       erases && actions.delete && cardButton("delete", "Delete…", erase, waiting),
     ];
+  const others = aside.map(([name, words]) => actions[name] && cardButton(name, words, actions[name], false));
+  if (shownState(job) === "cancelling") return others;
   const { pause, resume } = offers(job);
   return [
     pause && actions.pause && cardButton("pause", pause, ask("pause"), waiting),
@@ -127,7 +129,7 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside
     actions.change && cardButton("change", "Edit…", actions.change, waiting),
     job.ended_cleanly && actions.finish && cardButton("finish", "Mark as finished", ask("finish"), waiting),
     more.map(([name, words]) => actions[name] && cardButton(name, words, ask(name), waiting)),
-    aside.map(([name, words]) => actions[name] && cardButton(name, words, actions[name], false)),
+    others,
     actions.cancel && cardButton("cancel", cancel, confirm, waiting),
   ].flat();
 }

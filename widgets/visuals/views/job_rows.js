@@ -48,7 +48,7 @@ function drawRow(job, now, colours, href, offered) {
       style: colourOf(colours.get(job.project)),
     },
     h("span", { key: "name", class: "st-job-name" }, href ? h("a", { href, target: "_blank" }, name) : name),
-    stateMark(job.state),
+    stateMark(job),
     job.trials
       ? progressTrack(finishedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials))
       : drawProgress(job.progress),

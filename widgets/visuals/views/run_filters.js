@@ -1,7 +1,7 @@
 /** The filters and the order of the table: kept in an address, sent to the server, drawn as fields. */
 
 import { h, memory } from "../base/dom.js";
-import { button, stateWord, tagWord } from "../base/glyphs.js";
+import { button, stateKind, tagWord } from "../base/glyphs.js";
 import { clean } from "../base/words.js";
 
 const ACTIVE = ["queued", "starting", "running", "pausing", "paused"];
@@ -137,7 +137,7 @@ export function drawFilters(filters, projects, choose, isAdmin, refused) {
       {
         "": "any state",
         ...Object.fromEntries(
-          (STATES[show].length ? STATES[show] : [...ACTIVE, ...ENDED]).map((state) => [state, stateWord(state)]),
+          (STATES[show].length ? STATES[show] : [...ACTIVE, ...ENDED]).map((state) => [state, stateKind(state)]),
         ),
       },
       pick("state"),

@@ -1,7 +1,7 @@
 /** The table of jobs: one row each, sorted by its heads, with the job's card below the row when it is opened. */
 
 import { h } from "../base/dom.js";
-import { button, isFinal, projectMark, stateMark, stateWord, tagWord } from "../base/glyphs.js";
+import { button, isFinal, projectMark, shownState, stateKind, stateMark, tagWord } from "../base/glyphs.js";
 import { sentencesOf, stepWords, waits } from "../base/job_words.js";
 import { shortTrialsWords } from "../base/sweep_words.js";
 import { ago, amount, clean, count, exact, roughly } from "../base/words.js";
@@ -13,7 +13,7 @@ const PINNED = "Pinned";
 const OTHERS = "Others";
 const LATEST = "latest";
 const FIRST = [
-  { name: "state", order: "running", draw: ({ job }) => stateMark(job.state, "row-state") },
+  { name: "state", order: "running", draw: ({ job }) => stateMark(job, "row-state") },
   { name: "name", order: "name", draw: (about) => drawName(about) },
   {
     name: "project",
@@ -55,7 +55,7 @@ function sinceOf(job) {
 export const GROUPS = {
   project: ({ project }) => clean(project),
   person: ({ user }) => clean(user),
-  state: ({ state }) => stateWord(state),
+  state: ({ state }) => stateKind(state),
   name: ({ name }) => clean(name).replace(/\d+/g, "#"),
   tag: ({ options }) => (options.tags.length ? clean(options.tags[0]) : "no tag"),
 };
@@ -331,7 +331,7 @@ function timeWords(job, now) {
     return h(
       "span",
       { key: "runs", title: `${count(job.attempt, "attempt")} so far` },
-      `${job.state === "running" ? "runs" : job.state} ${span}`,
+      `${job.state === "running" ? "runs" : shownState(job)} ${span}`,
     );
   if (isRunningSweep(job))
     return h("span", { key: "runs", title: job.started ? exact(job.started) : "" }, `runs ${span}`);

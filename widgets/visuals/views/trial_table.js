@@ -227,7 +227,7 @@ function drawTrialCell(row, { name, parameter, field, number }, place, best, dat
     return h(
       "td",
       props,
-      stateMark(row.state),
+      stateMark(row),
       row.error &&
         h("span", { key: "error", class: "st-muted st-trial-error", title: clean(row.error) }, clean(row.error)),
     );

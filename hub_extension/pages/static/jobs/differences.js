@@ -42,7 +42,7 @@ export function drawDifferences({ jobs, differences }, without) {
           drawRow(
             "state",
             "state",
-            jobs.map((job) => stateMark(job.state)),
+            jobs.map((job) => stateMark(job)),
           ),
           differences.map(({ kind, name, values: cells }) =>
             drawRow(

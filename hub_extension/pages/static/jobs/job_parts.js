@@ -48,7 +48,7 @@ function drawAttemptRow(attempt, now) {
   const resumed = Number.isFinite(attempt.resumed_from) && `Resumed from step ${amount(attempt.resumed_from)}.`;
   const cells = [
     attempt.number,
-    stateMark(attempt.state),
+    stateMark(attempt),
     when(from, now),
     lasted(from, attempt.ended, now),
     attemptGpus(attempt, now),

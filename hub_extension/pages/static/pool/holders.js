@@ -66,7 +66,7 @@ function drawEntry({ key, holder, trials, places, uuids, gpus, borrowed, simulat
   const cells = [
     whoWords(holder, colours),
     whatWords(holder, trials.size),
-    holder.state && holder.kind === "job" ? stateMark(holder.state) : "",
+    holder.state && holder.kind === "job" ? stateMark(holder) : "",
     [
       count(gpus, "GPU"),
       borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`),

@@ -90,7 +90,7 @@ function drawJob(job, now) {
   const whole = sentencesOf(job.reason).join(" ");
   const cells = [
     placeWords(job),
-    stateMark(job.state),
+    stateMark(job),
     h("a", { href: jobPath(job.id), title: clean(job.name) }, clean(job.name) || job.id),
     clean(job.user),
     job.trials ? `${askWords(job)} for each of its trials (${shortTrialsWords(job.trials)})` : askWords(job),
