@@ -481,7 +481,7 @@ def changed(
             raise _refused(kind, argv, arguments, name)
         if text is None:
             raise BadArgument(name, f"A {kind} always has its argument {name}.", "Give it another value.")
-        value = _literal(name, arguments[name], text)
+        value = typed_value(name, arguments[name], text)
         words = with_value(words, name, value)
         plain = value is None or isinstance(value, str | int | float | bool)
         after[name] = Argument(value=value) if plain else Argument(value=repr(value), type=type(value).__name__)
@@ -516,7 +516,7 @@ def _typed(kind: str, before: Argument | None, name: str, value: Any) -> str:
     if kind == "command" and isinstance(value, list | tuple):
         return shlex.join(map(str, value))
     text = repr(value)
-    if _is_literal(text):
+    if is_literal(text):
         return text
     message = f"The argument {given(name, MAX_NAME)} is {article(type(value).__name__)}, {given(text)}."
     hint = "Give a finite number, a text, a bool, None, or a list or dictionary of nothing but these."
@@ -659,14 +659,17 @@ def _plain(name: str, text: str) -> str:
     return text
 
 
-def _literal(name: str, before: Argument, text: str) -> Any:
-    """Return the value typed for an argument of a function: text for a text, else as in Python."""
+def typed_value(name: str, before: Argument, text: str) -> Any:
+    """Return the value typed for an argument of a function or a notebook: text for a text, else as in Python.
+
+    Raises `BadArgument` for one of another type than the value ``before``.
+    """
     if _is_text(before):
         return _unquoted(text)
     word = text.strip()
     if word in _SWITCHES:
         return _as_before(name, before, _SWITCHES[word])
-    if not _is_literal(word):
+    if not is_literal(word):
         before_words = _type_words(before.restored)
         if before_words in {_NUMBER_WORDS, _SWITCH}:
             raise _other_type(name, before.shown, before_words, text, _TEXT)
@@ -683,7 +686,7 @@ def _as_before(name: str, before: Argument, value: Any) -> Any:
     """
     if isinstance(value, str) and not isinstance(before.restored, str):
         text = value.strip()
-        value = ast.literal_eval(text) if _is_literal(text) else _SWITCHES.get(text, value)
+        value = ast.literal_eval(text) if is_literal(text) else _SWITCHES.get(text, value)
     types, after = _type_words(before.restored), _type_words(value)
     lists = {article("list"), article("tuple")}
     if before.value is None or value is None or types == after or {types, after} == lists:
@@ -691,7 +694,7 @@ def _as_before(name: str, before: Argument, value: Any) -> Any:
     raise _other_type(name, before.shown, types, str(value), after)
 
 
-def _is_literal(text: str) -> bool:
+def is_literal(text: str) -> bool:
     """Return whether a text is a value of Python that its own text stands for: neither ``1e999`` nor ``...``."""
     try:
         ast.literal_eval(repr(ast.literal_eval(text)))

@@ -36,6 +36,7 @@ from springtide.widgets.errors import (
     OptionError,
     SpringtideError,
 )
+from springtide.widgets.figures import kept_out_of_sight
 from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted, typed_arguments
 from springtide.widgets.interrupts import answered
 from springtide.widgets.results import Checkpoints, Metrics, Outputs
@@ -348,7 +349,8 @@ def _divided(
 def loaded(kept: bytes, job_id: str) -> Any:
     """Return a result, the caller's own or trusted. Raises `NoResultError` if it cannot be loaded here."""
     try:
-        return pickle.loads(kept)  # noqa: S301 - the caller's own, or explicitly trusted
+        with kept_out_of_sight():
+            return pickle.loads(kept)  # noqa: S301 - the caller's own, or explicitly trusted
     except ModuleNotFoundError as error:
         hint = f"Its module {error.name} is not installed here: %pip install it, or load it where it is."
     except AttributeError as error:

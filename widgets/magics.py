@@ -14,7 +14,7 @@ from springtide.scheduler.wire import Surface
 from springtide.widgets.errors import OptionError
 from springtide.widgets.job import Job
 from springtide.widgets.shared_pool import Pool
-from springtide.widgets.submission.functions import MAGIC
+from springtide.widgets.submission.magic_lines import MAGIC
 
 GPU_TYPES = "--gpu-types"
 HELP = """Run the cell in the shared pool, in a process of its own.

@@ -31,8 +31,8 @@ from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.client.descriptions import state_words
 from springtide.scheduler.client.session import SessionConnection
 from springtide.scheduler.model import JobState
-from springtide.scheduler.wire import SessionRequest, TerminalSize
-from springtide.scheduler.wire.sessions import BEAT_S, MAX_FRAME, NOT_STARTED, Channel
+from springtide.scheduler.wire import SessionEnd, SessionRequest, TerminalSize
+from springtide.scheduler.wire.sessions import ATTEMPT_OVER, BEAT_S, MAX_FRAME, NOT_STARTED, Channel
 from springtide.scheduler.wording import quoted, sentence
 
 NO_CODE: Final = 255
@@ -76,22 +76,24 @@ def exec_in_job(
     """
     if stay:
         click.echo("Connecting to the job…", err=True)
-    opened = True
+    end = None
     try:
         if stay:
             _show_title(job_id, number)
-        code = run(job_id, command, rank, terminal, keeps_title=stay)
+        end = run(job_id, command, rank, terminal, keeps_title=stay)
     except (PoolError, Unreachable) as error:
         not_started = {problem: code for code, problem in NOT_STARTED.items()}
         code = not_started.get(error.code, NO_CODE) if isinstance(error, PoolError) else NO_CODE
         if code == NO_CODE and not stay:
             raise
         click.echo(one_line(f"Error: {error}"), err=True)
-        opened = False
-    is_cut_off = code in CUT_OFF
-    if stay and opened and is_cut_off:
-        click.echo(one_line(_why_over(job_id)), err=True)
-    if stay and (is_cut_off or not opened):
+    else:
+        code = NO_CODE if end.code is None else end.code
+    is_cut_off = end is not None and (end.code is None or (not command and end.code in CUT_OFF))
+    has_left = not command and _has_terminal(terminal) and not stay
+    if end is not None and (is_cut_off or has_left):
+        click.echo(one_line(_words_of_the_end(job_id, end, is_cut_off=is_cut_off)), err=True)
+    if stay and (is_cut_off or end is None or code in CUT_OFF):
         click.prompt("Press Enter to close this terminal", default="", show_default=False, prompt_suffix=" ")
     sys.exit(code)
 
@@ -106,32 +108,39 @@ def _show_title(job_id: str, number: int) -> None:
         click.echo(f"\x1b]0;{one_line(client.job(job_id).name)}{mark}\x07", err=True, nl=False)
 
 
-def _why_over(job_id: str) -> str:
-    """Return why the program of a terminal was ended: what has become of the job, once the pool knows."""
+def _words_of_the_end(job_id: str, end: SessionEnd, *, is_cut_off: bool) -> str:
+    """Return the one sentence about the end of a session: what has become of the job, or why else it was cut off.
+
+    A job whose attempt may have ended is looked at until the pool knows what has become of it.
+    """
+    is_known = not is_cut_off or end.reason not in {"", ATTEMPT_OVER}
     try:
         with Client() as client:
-            for _ in range(LOOKS):
+            for _ in range(1 if is_known else LOOKS):
                 job = client.job(job_id)
                 if job.state not in RUNNING:
                     break
-                time.sleep(LOOK_EVERY_S)
+                time.sleep(0 if is_known else LOOK_EVERY_S)
     except (PoolError, Unreachable) as error:
-        return f"The connection to the job was lost: {error}"
+        if not is_cut_off:
+            return "You have left the job."
+        return end.reason if is_known else f"The connection to the job was lost: {error}"
     name = quoted(job.name)
     if job.state in RUNNING:
-        return f"The terminal was closed; the job {name} still runs."
+        left = "You have left" if not is_cut_off else "The terminal was closed in"
+        return end.reason if is_cut_off and is_known else f"{left} the job {name}, which still runs."
     became = f"{'has ended' if JobState(job.state).final else 'does not run now'}: {state_words(job)}"
     return sentence(f"The job {name} {became}")
 
 
 def run(
     job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None, *, keeps_title: bool = False
-) -> int:
-    """Run a program in a job with this command's input and output; return its exit code.
+) -> SessionEnd:
+    """Run a program in a job with this command's input and output; return its end.
 
     With ``keeps_title`` the program cannot name the window of the terminal. Raises `PoolError` and `Unreachable`.
     """
-    has_terminal = (os.isatty(INPUT) and os.isatty(FILES[Channel.OUTPUT])) if terminal is None else terminal
+    has_terminal = _has_terminal(terminal)
     request = SessionRequest(
         argv=list(command),
         rank=rank,
@@ -143,15 +152,17 @@ def run(
     try:
         with input_of(connection, is_terminal=has_terminal):
             if not pass_output(connection, WithoutTitles() if keeps_title else None):
-                return READER_LEFT
+                return SessionEnd(code=READER_LEFT)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return SessionEnd(code=INTERRUPTED)
     finally:
         connection.close()
-    end = connection.end
-    if end.reason:
-        click.echo(one_line(end.reason), err=True)
-    return NO_CODE if end.code is None else end.code
+    return connection.end
+
+
+def _has_terminal(terminal: bool | None) -> bool:
+    """Return whether the program gets a terminal: as the option says, or as this command has one."""
+    return (os.isatty(INPUT) and os.isatty(FILES[Channel.OUTPUT])) if terminal is None else terminal
 
 
 @click.command()

@@ -13,10 +13,10 @@ from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.notebook import (
     capture_words,
     check_kernel,
-    known_parameters,
     names_notebook,
     with_parameters,
 )
+from springtide.scheduler.capture.parameter_cells import known_parameters
 from springtide.scheduler.capture.pauses import pause_words
 from springtide.scheduler.capture.place import (
     elsewhere,

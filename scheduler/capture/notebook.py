@@ -13,7 +13,6 @@ import keyword
 import math
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -24,13 +23,12 @@ from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.arguments import rendered
 from springtide.scheduler.capture.command import SOURCE_CAP, Captured, capture_command, capture_notebook
 from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.parameter_cells import INJECTED, TAG, defaults, language, metadata, names, tags
 from springtide.scheduler.capture.program import Here
 from springtide.scheduler.capture.project import Project
 from springtide.scheduler.project_tree import TreeFile
 from springtide.scheduler.wording import article, given, listed
 
-TAG: Final = "parameters"
-INJECTED: Final = "injected-parameters"
 HEADING: Final = "# Parameters"
 FLAGS: Final = frozenset({"-p", "--parameters"})
 KERNELS_S: Final = 10.0
@@ -93,15 +91,6 @@ def _typed(text: str) -> Any:
     return text
 
 
-def known_parameters(path: Path) -> tuple[str, ...]:
-    """Return the names of the parameters of a notebook; none if it has no cell for them, or cannot be read."""
-    try:
-        cells = json.loads(path.read_bytes())["cells"]
-        return tuple(_names(cells))
-    except (OSError, ValueError, KeyError, TypeError):
-        return ()
-
-
 def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captured:
     """Return a captured notebook with the values of its parameters, in a cell of their own.
 
@@ -109,15 +98,15 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
     """
     name = _file_of(captured)
     notebook = json.loads(_content(captured))
-    language = _language(notebook)
-    is_python = language in {"", "python"}
+    spoken = language(notebook)
+    is_python = spoken in {"", "python"}
     if not parameters:
-        return replace(captured, arguments=rendered(_defaults(notebook["cells"])) if is_python else {})
-    cells: list[dict[str, Any]] = [cell for cell in notebook["cells"] if INJECTED not in _tags(cell)]
+        return replace(captured, arguments=rendered(defaults(notebook["cells"])) if is_python else {})
+    cells: list[dict[str, Any]] = [cell for cell in notebook["cells"] if INJECTED not in tags(cell)]
     if not is_python:
-        msg = f"{name} is a notebook in {given(language)}. Parameters are for notebooks in Python."
+        msg = f"{name} is a notebook in {given(spoken)}. Parameters are for notebooks in Python."
         raise CaptureError(msg)
-    _check_names(parameters, _names(cells), name)
+    _check_names(parameters, names(cells), name)
     lines = [f"{key} = {_literal(value, key)}" for key, value in parameters.items()]
     cell: dict[str, Any] = {
         "cell_type": "code",
@@ -128,7 +117,7 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
     }
     if (notebook.get("nbformat"), notebook.get("nbformat_minor", 0)) >= (4, 5):
         cell["id"] = INJECTED
-    place = next((place for place, cell in enumerate(cells, 1) if TAG in _tags(cell)), 0)
+    place = next((place for place, cell in enumerate(cells, 1) if TAG in tags(cell)), 0)
     cells.insert(place, cell)
     content = json.dumps({**notebook, "cells": cells}, ensure_ascii=False, indent=1).encode()
     hidden = [
@@ -140,7 +129,7 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
     return replace(
         _with_content(captured, content),
         source=source[:SOURCE_CAP],
-        arguments=rendered({**_defaults(cells), **parameters}),
+        arguments=rendered({**defaults(cells), **parameters}),
         notes=(*captured.notes, _note(lines, has_cell=place > 0)),
     )
 
@@ -178,46 +167,6 @@ def _with_content(captured: Captured, content: bytes) -> Captured:
 def _place(captured: Captured, project: Project) -> str:
     """Return the place of a captured notebook in its project."""
     return str(project.place_of(Path(captured.cwd, _file_of(captured))))
-
-
-def _tags(cell: Mapping[str, Any]) -> Sequence[str]:
-    metadata = cell.get("metadata")
-    tags = metadata.get("tags") if isinstance(metadata, dict) else None
-    return tags if isinstance(tags, list) else ()
-
-
-def _names(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the variables that the cells with the tag assign."""
-    return [name for name, _ in _assigned(cells, TAG)]
-
-
-def _defaults(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the values of parameters that the cells for them write out: those of others are not known."""
-    values: dict[str, Any] = {}
-    for name, value in (*_assigned(cells, TAG), *_assigned(cells, INJECTED)):
-        values.pop(name, None)
-        with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            values[name] = None if value is None else ast.literal_eval(value)
-    return values
-
-
-def _assigned(cells: Sequence[Mapping[str, Any]], tag: str) -> list[tuple[str, ast.expr | None]]:
-    """Return the variables that the cells with a tag assign, with what is last assigned to them."""
-    names: dict[str, ast.expr | None] = {}
-    for cell in cells:
-        if tag not in _tags(cell):
-            continue
-        try:
-            statements = ast.parse("".join(cell["source"])).body
-        except SyntaxError:  # such as a magic
-            continue
-        for statement in statements:
-            targets = (
-                statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-            )
-            value = getattr(statement, "value", None)
-            names.update((target.id, value) for target in targets if isinstance(target, ast.Name))
-    return list(names.items())
 
 
 def _check_names(parameters: Mapping[str, Any], known: Sequence[str], notebook: str) -> None:
@@ -262,19 +211,6 @@ def _literal(value: Any, name: str) -> str:
     raise CaptureError(msg)
 
 
-def _language(notebook: Mapping[str, Any]) -> str:
-    """Return the language of a notebook in lower case, empty if it says none."""
-    spec, info = _metadata(notebook, "kernelspec"), _metadata(notebook, "language_info")
-    return str(spec.get("language") or info.get("name") or "").lower()
-
-
-def _metadata(notebook: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return an entry of a notebook's metadata, empty if there is none."""
-    metadata = notebook.get("metadata")
-    entry = metadata.get(name) if isinstance(metadata, dict) else None
-    return entry if isinstance(entry, dict) else {}
-
-
 def check_kernel(captured: Captured, image: str | None) -> None:
     """Raise `CaptureError` if the Python that runs a captured notebook does not have its kernel.
 
@@ -284,7 +220,7 @@ def check_kernel(captured: Captured, image: str | None) -> None:
         return
     name, python = _file_of(captured), captured.program or captured.argv[0]
     notebook = json.loads(_content(captured))
-    kernel = str(_metadata(notebook, "kernelspec").get("name") or PYTHON_KERNEL)
+    kernel = str(metadata(notebook, "kernelspec").get("name") or PYTHON_KERNEL)
     try:
         kernels = _kernels(python)
     except subprocess.CalledProcessError:
@@ -296,7 +232,7 @@ def check_kernel(captured: Captured, image: str | None) -> None:
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return  # the job says what is wrong
     if kernel not in kernels:
-        install = INSTALLS.get(_language(notebook) or "python", "").format(python=python, kernel=kernel)
+        install = INSTALLS.get(language(notebook) or "python", "").format(python=python, kernel=kernel)
         there = f"Its kernels are {listed(kernels)}." if kernels else "It has no kernels."
         how = f"Install it with {given(install, MAX_SHOWN)}, or choose" if install else "Install it, or choose"
         msg = (

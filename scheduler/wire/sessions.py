@@ -98,6 +98,10 @@ class JobStack(Answer, frozen=True, kw_only=True):
     more: int = 0
 
 
+ATTEMPT_OVER: Final = "The attempt has ended."
+"""The reason of an end with the attempt of the job: what becomes of the job is known soon after."""
+
+
 class SessionEnd(Answer, frozen=True, kw_only=True):
     """The end of a session: ``code`` is its exit code as a shell has it; without one, ``reason`` says why."""
 

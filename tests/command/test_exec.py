@@ -60,6 +60,7 @@ class Terminal:
         environment = {**environment, "COLUMNS": "80", "LINES": "24"}
         self.process = command(environment, *words, stdin=its, stdout=its, stderr=its, start_new_session=True)
         self.seen = b""
+        self.before_match = b""
 
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -75,7 +76,7 @@ class Terminal:
                 pytest.fail(f"{text!r} did not appear in {self.seen!r}")
             if select.select([self.ours], [], [], 0.1)[0]:
                 self.seen += os.read(self.ours, 1 << 16)
-        self.seen = self.seen.partition(text)[2]
+        self.before_match, _, self.seen = self.seen.partition(text)
 
     def end(self) -> int:
         """Return the exit code of the command; check that its terminal is as before."""
@@ -104,7 +105,18 @@ def test_a_terminal_in_a_job_resizes_interrupts_and_returns_the_exit_code(
     terminal.type(b"echo af''ter\n")
     terminal.until(b"after\r\n")
     terminal.type(b"exit 5\n")
+    terminal.until("You have left the job “sleep”, which still runs.".encode())
     assert terminal.end() == 5
+
+
+def test_a_terminal_of_a_job_that_ends_says_so_once(environment: dict[str, str], run: Run, job: str) -> None:
+    terminal = Terminal(environment, job)
+    terminal.type(b"echo rea''dy\n")
+    terminal.until(b"ready\r\n")
+    run("cancel", job)
+    terminal.until("The job “sleep” has ended: cancelled.\r\n".encode())
+    assert b"attempt" not in terminal.before_match
+    assert terminal.end() in {129, 137, 255}
 
 
 def test_a_command_in_a_pipe_has_bytes_and_separate_errors(environment: dict[str, str], job: str) -> None:

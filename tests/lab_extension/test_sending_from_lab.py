@@ -13,6 +13,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client
+from springtide.widgets.display.document import FORM_TYPE
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
@@ -120,6 +121,67 @@ def test_an_unsaved_notebook_is_sent_as_it_is_on_the_screen_and_may_be_renamed(
     with Client(service.url, "susan") as pool:
         job = pool.jobs(state="succeeded", search="draft").items[0]
         assert "typed" in [file.name for file in pool.outputs(job.id).items]
+
+
+def test_a_notebook_shows_its_parameters_in_the_dialog_and_in_the_form(
+    lab: Lab, context: BrowserContext, service: ServiceProcess
+) -> None:
+    tagged = nbformat.v4.new_code_cell("rate = 0.5", metadata={"tags": ["parameters"]})
+    shown = nbformat.v4.new_output(
+        "execute_result", data={FORM_TYPE: {}, "text/plain": "A form"}, execution_count=1
+    )
+    cells = [tagged, nbformat.v4.new_code_cell("print('rate', rate)", outputs=[shown])]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(
+        nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=cells), lab.root / "rates.ipynb"
+    )
+    tab = lab.open(context, "rates.ipynb")
+    ready(tab)
+    form = tab.get_by_test_id("job-form")
+    form.get_by_label("Notebook").check()
+    form.get_by_test_id("form-notebook").select_option("rates.ipynb")
+    field = form.get_by_test_id("form-argument-rate")
+    expect(field).to_have_attribute("placeholder", "0.5")
+    field.fill("fast")
+    expect(form.get_by_test_id("form-argument-rate-wrong")).to_contain_text("rate was “0.5”, a number")
+    expect(form.get_by_test_id("form-submit")).to_be_disabled()
+    field.fill("0.25")
+    form.get_by_test_id("form-submit").click()
+    expect(tab.get_by_test_id("job-card").first.get_by_test_id("job-arguments")).to_have_text("rate 0.25")
+
+    tab.locator(".jp-CodeCell .cm-content").first.click()
+    tab.keyboard.press("Control+a")
+    tab.keyboard.type("rate, momentum = 0.5, 1\nmomentum = 0.75")
+    tab.locator(".jp-DirListing-item", has_text="rates.ipynb").click(button="right")
+    tab.get_by_role("menuitem", name="Send to the Pool…").click()
+    dialog = tab.get_by_role("dialog")
+    momentum = dialog.get_by_label("momentum")
+    expect(momentum).to_have_attribute("placeholder", "0.75")
+    momentum.fill("much")
+    expect(dialog.get_by_test_id("send-refusal")).to_contain_text(
+        "momentum was “0.75”, a number; “much” is a text."
+    )
+    expect(dialog.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    momentum.fill("0.9")
+    expect(dialog.get_by_test_id("send-refusal")).to_have_text("")
+    send(tab)
+    tab.locator(".Toastify__toast", has_text="Sent rates.ipynb").get_by_role("button", name="Open").click()
+    expect(tab.get_by_role("tabpanel").get_by_test_id("job-arguments")).to_have_text("momentum 0.9")
+
+
+def test_lines_that_no_job_runs_are_said_in_the_dialog_of_a_cell(lab: Lab, context: BrowserContext) -> None:
+    lab.write("lines.ipynb", ("x = 1\n!pip install nothing", None))
+    tab = lab.open(context, "lines.ipynb")
+    ready(tab)
+    tab.locator(".jp-CodeCell .cm-content").first.click()
+    tab.get_by_title(SEND).first.click()
+    dialog = tab.get_by_role("dialog")
+    expect(dialog.get_by_test_id("send-refusal")).to_contain_text(
+        "line 2, “!pip install nothing”, is a shell or magic"
+    )
+    expect(dialog.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(tab.locator(".jp-OutputArea-output")).to_have_count(0)
 
 
 def test_a_notebook_that_is_not_saved_because_its_file_has_changed_is_not_sent(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 from server_extension_bench import NotebookServer
 
 from springtide.scheduler.client import Client
 from springtide.widgets.server_extension.pool_gate import GateError
 from springtide.widgets.server_extension.sending import locate
+
+PREVIEW = "../../preview"
 
 
 @pytest.fixture
@@ -66,6 +70,7 @@ def test_a_script_is_sent_as_it_was_last_saved(server: NotebookServer, service: 
         ({"path": "train.py", "options": {"gpus": -1}}, 422, "gpus is -1"),
         ({"path": "train.py", "options": {"gpus": 400}}, 422, "400"),
         ({"path": "train.py", "argv": ["rm"]}, 422, "not readable"),
+        ({"path": "train.py", "arguments": {"rate": "1"}}, 422, "Only a function takes arguments"),
         ({"path": "train.py", "options": {"name": "x" * 70_000}}, 413, "at most"),
     ],
 )
@@ -79,8 +84,40 @@ def test_what_cannot_be_sent_is_refused_in_words(
     assert words in answer.json()["message"]
 
 
+def test_a_notebook_is_sent_with_its_parameters_once_they_were_looked_at(
+    server: NotebookServer, service: str
+) -> None:
+    cells = [
+        new_code_cell("rate = 0.5", metadata={"tags": ["parameters"]}),
+        new_code_cell("print('rate', rate)"),
+    ]
+    nbformat.write(new_notebook(cells=cells), server.root / "study.ipynb")
+    with server.client() as page, Client(service, "susan") as susan:
+        seen = page.post(PREVIEW, json={"path": "study.ipynb", "arguments": {"rate": "fast"}}).json()
+        assert [(each["name"], each["default"]) for each in seen["parameters"]] == [("rate", "0.5")]
+        assert "a number" in seen["problems"]["rate"]
+        unsaved = page.post(PREVIEW, json={"path": "study.ipynb", "parameters": ["momentum = 1"]}).json()
+        assert [each["name"] for each in unsaved["parameters"]] == ["momentum"]
+        wrong = page.post("../../send", json={"path": "study.ipynb", "arguments": {"rate": "fast"}})
+        assert (wrong.status_code, wrong.json()["field"]) == (422, "arguments.rate")
+        unknown = page.post("../../send", json={"path": "study.ipynb", "arguments": {"momentum": "1"}})
+        assert "“momentum” is no parameter of study.ipynb" in unknown.json()["message"]
+        sent = page.post("../../send", json={"path": "study.ipynb", "arguments": {"rate": "0.1"}})
+        assert sent.status_code == 201, sent.text
+        assert susan.job(sent.json()["id"]).arguments["rate"].value == 0.1
+
+
+def test_a_cell_is_looked_at_without_running_it(server: NotebookServer) -> None:
+    with server.client() as page:
+        seen = page.post(PREVIEW, json={"cell": "x = 1\n%cd there", "number": 4}).json()
+        elsewhere = page.post(PREVIEW, json={"path": "../secret.ipynb"})
+    assert seen["refusal"].startswith("Cell In [4] cannot be sent: line 2, “%cd there”")
+    assert (seen["parameters"], elsewhere.status_code) == ([], 404)
+
+
 def test_sending_needs_the_log_in_and_the_xsrf_token(server: NotebookServer, lonely: NotebookServer) -> None:
     with server.browser() as page:
         assert page.post("../../send", json={"path": "train.py"}).status_code == 403
+        assert page.post(PREVIEW, json={"cell": "1"}).status_code == 403
     with lonely.client() as page:
         assert page.post("../../send", json={"path": "train.py"}).json()["code"] == "no_pool"

@@ -99,6 +99,7 @@ def test_the_terminal_of_a_job_has_its_name_and_says_why_it_ended(
         assert f"in {job}" in said, "what was shown before stays"
         words = "does not run now: paused." if end == "pause" else "has ended: cancelled."
         assert f"The job “night train” {words}" in said
+        assert "The attempt has ended" not in said, "the end is said once"
         client.delete(f"{server.url}api/terminals/{name}")
         if end == "pause":
             pool.cancel(job)

@@ -293,6 +293,10 @@ def test_a_cell_without_a_last_expression_has_no_result(here, tmp_path):
         ("1\n!pip install x", r"line 2, “!pip install x”, is a shell or magic line.*subprocess\.run"),
         ("if lock:\n    %cd there", "line 2, “%cd there”, is a shell or magic line"),
         ("1\nfiles = !ls", "line 2, “files = !ls”, is a shell or magic line"),
+        (
+            "%matplotlib inline\nif lock:\n    !ls\ntext = '''\n!no\n'''",
+            "line 1, “%matplotlib inline” and line 3, “!ls”, are shell or magic lines",
+        ),
         ("%%bash\necho it's", "line 1, “%%bash”, is a shell or magic line.*send the whole notebook"),
         ("1\nx = 7 % % 3", "invalid syntax in line 2"),
         ("lock", "the cell's variable `lock` is a _thread.lock"),

@@ -10,7 +10,9 @@ from typing import Any
 
 import ipywidgets
 import msgspec
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from springtide.scheduler.wire import OPTIONS, PresetView, Problem, Surface, Wish
 from springtide.scheduler.wire.form_fields import COMMON, filled, form_of, typed_options
@@ -20,6 +22,7 @@ from springtide.scheduler.wire.submission import JobOptions, offered
 from springtide.widgets.display.document import FORM_TYPE
 from springtide.widgets.errors import OptionError
 from springtide.widgets.form.arguments import call_of, described, parse_arguments
+from springtide.widgets.form.preview import cell_preview
 from springtide.widgets.form.review import Review, question, refused
 from springtide.widgets.shared_pool import FormAnswer, Pool, backend_of
 
@@ -307,6 +310,42 @@ def test_what_cannot_be_submitted_is_said_and_nothing_is(
 @pytest.mark.parametrize("asked", [None, [], {"do": "nothing"}, {"do": "submit", "argv": ["rm"]}, {"do": 1}])
 def test_a_page_that_asks_nonsense_gets_an_error(pool: Pool, asked: object) -> None:
     assert "Run the cell again" in backend_of(pool, dict).answer(asked)["error"]
+
+
+def test_a_notebook_is_submitted_with_the_parameters_that_were_typed(ask: Ask, pool: Pool, workdir: Path) -> None:
+    cells = [
+        new_code_cell("rate = 0.5\nname = 'a'", metadata={"tags": ["parameters"]}),
+        new_code_cell("print(rate, name)"),
+    ]
+    nbformat.write(new_notebook(cells=cells), "study.ipynb")
+    shown = ask("preview", work="study.ipynb", arguments={"rate": "fast"})
+    assert [(each["name"], each["default"]) for each in shown["parameters"]] == [("rate", "0.5"), ("name", "a")]
+    assert "rate was “0.5”, a number" in shown["problems"]["rate"]
+    wrong = ask("submit", kind="notebook", work="study.ipynb", arguments={"rate": "fast"})
+    assert "rate was “0.5”, a number" in wrong
+    sent = ask("submit", kind="notebook", work="study.ipynb", arguments={"rate": "0.1", "name": ""})
+    job = pool.job(sent["id"]).wait(quiet=True)
+    assert pool.connection.client.log(job.id).text == "0.1 a\n"
+    assert {name: each.value for name, each in job.info.arguments.items()} == {"rate": 0.1, "name": "a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "words"),
+    [
+        ("x = 1\n!pip install y", 7, "Cell In [7] cannot be sent: line 2, “!pip install y”, is a shell or"),
+        ("%%time\nx = 1", None, "The cell cannot be sent: line 1, “%%time”, is a shell or magic line"),
+        ("\n%%train --gpus 2\nx = 1", 3, "Cell In [3] has a line with %%train already. Run the cell"),
+        ("x = (1", None, ""),
+        ("x = '''\n!pip install y\n'''\nawait x", None, ""),
+        ("", None, ""),
+    ],
+)
+def test_lines_of_a_cell_that_no_job_runs_are_said_before_it_is_sent(
+    text: str, number: int | None, words: str
+) -> None:
+    refusal = cell_preview(text, number).refusal
+    assert refusal.startswith(words)
+    assert bool(refusal) == bool(words)
 
 
 # ---------- what a notebook shows

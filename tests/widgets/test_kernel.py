@@ -58,6 +58,7 @@ class Cell:
         self._id = message_id
         self.text = ""
         self.data: dict = {}
+        self.images = 0
         self.error: dict = {}
 
     def until_printed(self, words: str) -> None:
@@ -77,6 +78,7 @@ class Cell:
                 self.text += content["text"]
             elif message["msg_type"] in ("execute_result", "display_data"):
                 self.data = content["data"]
+                self.images += "image/png" in self.data
             elif message["msg_type"] == "error":
                 self.error = content
             elif message["msg_type"] == "status" and content["execution_state"] == "idle":
@@ -128,6 +130,26 @@ def test_what_a_notebook_defines_has_its_name_in_the_job_and_in_the_result(kerne
     )
     assert not celled.error
     assert kernel.run("job.wait(quiet=True).result()").data["text/plain"] == "True"
+
+
+def test_a_figure_in_a_result_is_drawn_once_where_it_is_a_value(kernel):
+    kernel.run(
+        "from springtide.widgets import pool\n"
+        "def draw():\n"
+        "    from matplotlib import pyplot\n"
+        "    figure, axes = pyplot.subplots()\n"
+        "    axes.plot([1, 2])\n"
+        "    return figure\n"
+        "job = pool.submit(draw).wait(quiet=True)"
+    )
+    opened = kernel.run("import pickle\npickle.loads(job.output('result.pkl'))")
+    assert opened.images == 2, "what pickle alone does"
+    shown = kernel.run("job.result()")
+    assert (shown.images, shown.error) == (1, {})
+    kept = kernel.run("figure = job.result()\nfigure.axes[0].lines[0].get_ydata().tolist()")
+    assert (kept.images, kept.data["text/plain"]) == (0, "[1, 2]")
+    both = kernel.run("from matplotlib import pyplot\npyplot.plot([3])\nfigure = job.result()")
+    assert both.images == 1, "a figure of the cell's own is drawn"
 
 
 def test_a_notebooks_function_fails_with_its_own_line(kernel):

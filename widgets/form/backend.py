@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from springtide.scheduler.capture import Captured, kernel_place, working_directory
+from springtide.scheduler.capture.parameter_cells import cells_of, typed_parameters
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import JobEnvironment, Problem
 from springtide.scheduler.wire.form_fields import Form, form_of, typed_options
@@ -19,6 +20,7 @@ from springtide.widgets.connection import Connection, PoolError, UnreachableErro
 from springtide.widgets.display.plain import Environment
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.form.arguments import Callee, call_of, described
+from springtide.widgets.form.preview import Preview, notebook_preview
 from springtide.widgets.form.review import Review, question, refused, reviewed
 from springtide.widgets.job import Job
 from springtide.widgets.submission.capture import capture, capture_sources, own_errors
@@ -28,7 +30,7 @@ Describe = Callable[[Captured, Mapping[str, Any]], Environment]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request of a page. ``typed`` are options by name, ``arguments`` those of the function ``work``."""
+    """A request of a page. ``typed`` are options by name, ``arguments`` those of a function or a notebook."""
 
     do: str
     kind: str = "function"
@@ -106,6 +108,10 @@ class FormBackend:
         variables = self._namespace()
         return call_of(self._function(request.work, variables), request.arguments, variables)[2]
 
+    def preview(self, request: Request) -> Preview:
+        """Return the parameters of a notebook, and the errors of typed ones."""
+        return notebook_preview(cells_of(Path(request.work)), request.arguments)
+
     def review(self, request: Request) -> Review:
         """Return the errors of the options, and the forecast of the job."""
         what, unread = question(request.typed)
@@ -138,8 +144,14 @@ class FormBackend:
         options, problems = typed_options(request.typed)
         if problems:
             raise OptionError(" ".join(problems.values()))
-        if request.kind != "function":
-            return self._submit(Path(request.work) if request.kind == "notebook" else request.work, **options)
+        if request.kind == "command":
+            return self._submit(request.work, **options)
+        if request.kind == "notebook":
+            notebook = Path(request.work)
+            values, problems = typed_parameters(cells_of(notebook), request.arguments)
+            if problems:
+                raise OptionError(" ".join(problems.values()))
+            return self._submit(notebook, kwargs=values, **options)
         variables = self._namespace()
         function = self._function(request.work, variables)
         args, kwargs, problems = call_of(function, request.arguments, variables)
@@ -158,6 +170,7 @@ class FormBackend:
         "form": form,
         "functions": functions,
         "arguments": arguments,
+        "preview": preview,
         "review": review,
         "environment": environment,
         "submit": submit,

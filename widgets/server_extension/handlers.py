@@ -36,7 +36,7 @@ from springtide.widgets.server_extension.boards import Boards
 from springtide.widgets.server_extension.environments import Workshop
 from springtide.widgets.server_extension.notices import Claims
 from springtide.widgets.server_extension.pool_gate import OCTETS, GateError, PoolGate
-from springtide.widgets.server_extension.sending import describe, read, send
+from springtide.widgets.server_extension.sending import Sending, Sight, describe, preview, read, send
 from springtide.widgets.server_extension.terminals import open_terminal
 from springtide.widgets.shared_pool import Pool
 
@@ -309,7 +309,17 @@ class SendHandler(PoolHandler):
         """Send a script, a notebook or a command as a job."""
         _ = self.gate  # raises if there is no pool
         root = Path(self.settings["server_root_dir"])
-        return await asyncio.to_thread(send, read(self.request.body), root, Pool())
+        return await asyncio.to_thread(send, read(self.request.body, Sending), root, Pool())
+
+
+class PreviewHandler(PoolHandler):
+    """What the page is about to send."""
+
+    @answers(200)
+    async def post(self) -> object:
+        """Answer the parameters of a notebook with the errors of typed ones, or why a cell cannot be sent."""
+        root = Path(self.settings["server_root_dir"])
+        return await asyncio.to_thread(preview, read(self.request.body, Sight), root)
 
 
 class EnvironmentHandler(PoolHandler):
@@ -320,7 +330,7 @@ class EnvironmentHandler(PoolHandler):
         """Answer the environment of a script, a notebook or a command. Nothing is submitted."""
         _ = self.gate  # raises if there is no pool
         root = Path(self.settings["server_root_dir"])
-        return await asyncio.to_thread(describe, read(self.request.body), root, Pool())
+        return await asyncio.to_thread(describe, read(self.request.body, Sending), root, Pool())
 
 
 class EnvironmentsHandler(PoolHandler):
@@ -383,6 +393,7 @@ def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Hand
     at = url_path_join(base_url, PREFIX, "api", "v1")
     return [
         (url_path_join(base_url, PREFIX, "send"), SendHandler, shared),
+        (url_path_join(base_url, PREFIX, "preview"), PreviewHandler, shared),
         (url_path_join(base_url, PREFIX, "form"), FormHandler, shared),
         (url_path_join(base_url, PREFIX, "environment"), EnvironmentHandler, shared),
         (url_path_join(base_url, PREFIX, "terminals"), TerminalsHandler, shared),

@@ -5,29 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from springtide.scheduler.capture import Captured, CaptureError, kernel_place
+from springtide.scheduler.capture.parameter_cells import TAG, cells_of, typed_parameters
 from springtide.scheduler.client import PoolError, Unreachable
 from springtide.scheduler.wire import Problem
 from springtide.scheduler.wire.form_fields import typed_options
 from springtide.scheduler.wording import quoted
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.form.backend import Described
+from springtide.widgets.form.preview import Preview, cell_preview, notebook_preview
 from springtide.widgets.job import Job
 from springtide.widgets.server_extension.pool_gate import GateError
 from springtide.widgets.shared_pool import Pool
 from springtide.widgets.submission.capture import capture
 
 SUFFIXES: Final = (".ipynb", ".py")
+NO_PARAMETERS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+T = TypeVar("T")
 
 
 class Sending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A page's job: a file by its path below the server's directory, or a command that runs in a directory.
 
-    ``options`` are those of a job, ``typed`` those that were typed into a form.
+    ``options`` are those of a job, ``typed`` those that were typed into a form, ``arguments`` the typed parameters
+    of a notebook.
     """
 
     path: str = ""
@@ -35,6 +43,21 @@ class Sending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     directory: str = ""
     options: dict[str, Any] = {}
     typed: dict[str, str] = {}
+    arguments: dict[str, str] = {}
+
+
+class Sight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a page is about to send: a file by its path with the typed ``arguments``, or the text of a cell.
+
+    ``parameters`` are the texts of its cells for parameters where it is open and not saved; ``number`` is that of
+    the last run of the cell.
+    """
+
+    path: str = ""
+    arguments: dict[str, str] = {}
+    parameters: list[str] | None = None
+    cell: str | None = None
+    number: int | None = None
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -44,10 +67,10 @@ class Sent(msgspec.Struct, frozen=True):
     notes: list[str]
 
 
-def read(body: bytes) -> Sending:
+def read(body: bytes, of: type[T]) -> T:
     """Return the request. Raises `GateError`."""
     try:
-        return msgspec.json.decode(body, type=Sending)
+        return msgspec.json.decode(body, type=of)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         message = f"The request is not readable: {error}."
         raise GateError(Problem(status=422, code="invalid", message=message)) from None
@@ -60,7 +83,8 @@ def send(request: Sending, root: Path, pool: Pool) -> Sent:
         raise GateError(Problem(status=422, code="invalid", message=words, field=name))
     with _as_problems():
         options = {**request.options, **typed}
-        job: Job = pool.send(_captured(request, root, options), options)
+        captured = _captured(request, root, options, _parameters(request, root))
+        job: Job = pool.send(captured, options)
     return Sent(job.id, list(job.notes))
 
 
@@ -72,14 +96,37 @@ def describe(request: Sending, root: Path, pool: Pool) -> Described:
     return Described(environment.told, environment.image)
 
 
-def _captured(request: Sending, root: Path, options: Mapping[str, Any]) -> Captured:
+def preview(sight: Sight, root: Path) -> Preview:
+    """Return the parameters of the notebook, or why the cell cannot be sent. Raises `GateError`."""
+    if sight.cell is not None:
+        return cell_preview(sight.cell, sight.number)
+    if sight.parameters is not None:
+        cells = [{"source": text, "metadata": {"tags": [TAG]}} for text in sight.parameters]
+        return notebook_preview(cells, sight.arguments)
+    file = locate(sight.path, root)
+    return notebook_preview(cells_of(file) if file.suffix == ".ipynb" else [], sight.arguments)
+
+
+def _parameters(request: Sending, root: Path) -> dict[str, Any]:
+    """Return the values of the typed parameters. Raises `GateError` for one that its notebook cannot have."""
+    if not request.arguments:
+        return {}
+    values, problems = typed_parameters(cells_of(locate(request.path, root)), request.arguments)
+    for name, words in problems.items():
+        raise GateError(Problem(status=422, code="invalid", message=words, field=f"arguments.{name}"))
+    return values
+
+
+def _captured(
+    request: Sending, root: Path, options: Mapping[str, Any], parameters: Mapping[str, Any] = NO_PARAMETERS
+) -> Captured:
     if request.command:
         work: str | Path = request.command
         place = locate_directory(request.directory, root)
     else:
         file = locate(request.path, root)
         work, place = Path(file.name), file.parent
-    return capture(work, (), {}, kernel_place(place).for_job(options))
+    return capture(work, (), parameters, kernel_place(place).for_job(options))
 
 
 @contextmanager

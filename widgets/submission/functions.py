@@ -6,7 +6,6 @@ import ast
 import functools
 import inspect
 import linecache
-import re
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,21 +17,18 @@ from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.arguments import rendered
 from springtide.scheduler.capture.imports import Imports, imports_of_tree, reached_imports
-from springtide.scheduler.wording import given, listed, plural
+from springtide.scheduler.wording import listed, plural
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.definitions import Parts, namespace_of
 from springtide.widgets.submission.explain import HINT, find_culprit, parts, try_pickle, used_globals
 from springtide.widgets.submission.imports import lazy_imports, needed_modules
 from springtide.widgets.submission.loading import check_loading
+from springtide.widgets.submission.magic_lines import lines_before, mistake_of
 from springtide.widgets.submission.names import imported_names, needed_names
 from springtide.widgets.submission.sent import CELL, Call, Cell, Source, compile_cell
 
-MAGIC = "%%train"
-"""The magic that sends the rest of its cell."""
 LARGE = 2**20
 LAMBDA = "<lambda>"
-_OF_THE_NOTEBOOK = re.compile(r"\s*(?:[\w.,\[\] ]+=\s*)?(?:!(?!=)|%{1,2}[A-Za-z])")
-"""A line for a shell or for a magic, which IPython makes into Python."""
 SETTING = (bool, int, float, str)
 """Types of the variables of a cell that are shown as its arguments."""
 
@@ -135,11 +131,11 @@ def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], wor
     Its lines are numbered as in the notebook, where a line with the magic may be before them.
     Raises `CaptureError` for code that is no plain Python and for variables that cannot be pickled.
     """
-    body = "\n" * _lines_before(_running_text()) + text
+    body = "\n" * lines_before(_running_text()) + text
     try:
         compile_cell(body)
     except SyntaxError as error:
-        msg = _mistake(body, error)
+        msg = mistake_of(body, error)
         raise CaptureError(msg) from error
     tree = ast.parse(text)
     wanted = needed_names(tree.body) - set(hidden)
@@ -218,26 +214,6 @@ def _pickle(whole: Parts) -> tuple[bytes, tuple[str, ...]]:
 
 def _labelled(name: str, named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return [(f"{name}'s {label}", value) for label, value in named]
-
-
-def _mistake(text: str, error: SyntaxError) -> str:
-    """Return why a cell is no plain Python, with the line."""
-    lines = text.splitlines()
-    first = next(place for place, line in enumerate(lines, 1) if line.strip())
-    for place in (error.lineno or first, first):
-        line = lines[place - 1] if place <= len(lines) else ""
-        if _OF_THE_NOTEBOOK.match(line):
-            return (
-                f"The cell cannot be sent: line {place}, {given(line.strip(), 60)}, is a shell or magic line, "
-                "which only notebooks run. Use Python instead, such as subprocess.run, or send the whole notebook."
-            )
-    return f"The cell cannot be sent: {error.msg} in line {error.lineno}."
-
-
-def _lines_before(cell: str) -> int:
-    """Return the number of lines of a cell up to the one with the magic that sends the rest; 0 without it."""
-    lines = cell.splitlines()
-    return next((place for place, line in enumerate(lines, 1) if line.split()[:1] == [MAGIC]), 0)
 
 
 def _running_text() -> str:

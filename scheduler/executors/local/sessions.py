@@ -21,7 +21,7 @@ from springtide.scheduler.executors.local.running import PROGRAM
 from springtide.scheduler.executors.session import PIECE, Session, SessionSpec, Stream
 from springtide.scheduler.executors.session_requests import end_of, refused, request_of
 from springtide.scheduler.executors.supervisor.sessions import PREFIX
-from springtide.scheduler.wire.sessions import SessionEnd, TerminalSize
+from springtide.scheduler.wire.sessions import ATTEMPT_OVER, SessionEnd, TerminalSize
 
 ANSWERS_WITHIN = 10.0
 """Time for a supervisor to start the program of a session, in seconds."""
@@ -29,7 +29,6 @@ SIGNAL_EVERY = 0.5
 """Interval at which a silent supervisor is woken again, and found to have ended, in seconds."""
 CREDENTIALS = struct.Struct("3i")
 LONGEST_ANSWER = 64 * 1024
-OVER = "The attempt has ended."
 SILENT = (
     "The supervisor of the job does not answer: the machine is very busy, or the job was started by an earlier "
     "version of Springtide."
@@ -68,7 +67,7 @@ async def _connected(directory: Path, supervisor: int, wake_supervisor: Callable
             listener.listen(4)
             for _ in range(round(ANSWERS_WITHIN / SIGNAL_EVERY)):
                 if not wake_supervisor():
-                    raise ExecutorError(OVER)
+                    raise ExecutorError(ATTEMPT_OVER)
                 await asyncio.wait({accepting}, timeout=SIGNAL_EVERY)
                 if accepting.done():
                     return accepting.result()
@@ -110,7 +109,7 @@ async def _start(connection: socket.socket, request: bytes) -> tuple[Sequence[in
             data, found, _, _ = socket.recv_fds(connection, LONGEST_ANSWER, 4)
             files += found
             if not data:
-                raise ExecutorError(OVER)
+                raise ExecutorError(ATTEMPT_OVER)
             received += data
     first, _, rest = received.partition(b"\n")
     if (problem := refused(json.loads(first))) is not None:
@@ -159,7 +158,7 @@ class LocalSession(Session):
             if over:
                 return None
             await self._wait([self._connection.fileno(), *self._outputs.values()], [])
-        self.end = self.end or SessionEnd(reason=OVER)
+        self.end = self.end or SessionEnd(reason=ATTEMPT_OVER)
         return None
 
     def _hear(self) -> None:
@@ -173,7 +172,7 @@ class LocalSession(Session):
                 data = b""
             self._received += data
             if not data and not self._received.endswith(b"\n"):
-                self.end = SessionEnd(reason=OVER)
+                self.end = SessionEnd(reason=ATTEMPT_OVER)
         if self._received.endswith(b"\n"):
             self.end = end_of(json.loads(self._received))
 

@@ -40,6 +40,11 @@ export class FormBackend {
     return this.#ask({ do: "arguments", work, arguments: given });
   }
 
+  /** The parameters of a notebook, and the errors of typed ones. */
+  preview(work, given) {
+    return this.server.preview({ ...this.#work("notebook", work), arguments: given });
+  }
+
   /** The environment of a job, and its image. */
   environment({ kind, work, typed }) {
     return kind === "function"
@@ -52,7 +57,7 @@ export class FormBackend {
     const sent =
       kind === "function"
         ? await this.#ask({ do: "submit", kind, work, arguments: given, typed })
-        : await this.server.sendTyped(this.#work(kind, work), typed);
+        : await this.server.sendTyped({ ...this.#work(kind, work), arguments: given }, typed);
     return { ...sent, job: await this.server.call("GET", `jobs/${encodeURIComponent(sent.id)}`) };
   }
 

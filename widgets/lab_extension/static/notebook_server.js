@@ -24,8 +24,11 @@ export class NotebookServer {
       callsOf((path, init) => request(`api/v1/${path}`, init), { message: GONE }, refused),
     );
 
-    /** Submits a script or a notebook as a job; returns its id, and the notes for its user. */
-    this.send = (path, options) => ask("POST", "send", { path, options });
+    /** Submits a script or a notebook, with typed parameters, as a job; returns its id, and the notes for its user. */
+    this.send = (path, options, given) => ask("POST", "send", { path, options, arguments: given });
+
+    /** The parameters of a notebook and the errors of typed ones, or why a cell cannot be sent. */
+    this.preview = (sight) => ask("POST", "preview", sight);
 
     /** The data of a form, for a notebook in `directory`. */
     this.form = (directory) => ask("GET", `form?${new URLSearchParams({ directory })}`);

@@ -3,10 +3,13 @@
 import { addCommand } from "./commands.js";
 import { OPEN_JOB } from "./tabs.js";
 import { clean } from "./visuals/base/words.js";
+import { noticeOf } from "./whole_words.js";
 
 const SEND_FILE = "springtide:send-file";
 const SEND_CELL = "springtide:send-cell";
 const SETTLED_MS = 350;
+const PARAMETERS = "parameters";
+const NO_PREVIEW = { parameters: [], problems: {}, refusal: "" };
 const NOT_PYTHON = "Only cells of Python kernels can be sent.";
 const NOT_INSTALLED =
   "Nothing was sent: this kernel's Python lacks the package springtide[widgets]. Install it there, choose a kernel that has it (New Environment… in the launcher makes one), or send the whole notebook from the file browser.";
@@ -59,13 +62,24 @@ async function attempted(shared, work) {
 
 /** Sends a file as it is in its open editors: what was not saved is saved first. */
 async function sendFile({ path, name }, shared, feed, server, documents, opened) {
-  const options = await askOptions(name, shared, feed, server);
-  if (options === null) return;
+  const work = { name, look: (given) => server.preview({ ...sightOf(path, documents), arguments: given }) };
+  const chosen = await askOptions(work, shared, feed, server);
+  if (chosen === null) return;
   await saveChanges(path, name, documents);
-  const { id, notes } = await server.send(path, options);
-  const { Notification } = shared["@jupyterlab/apputils"];
-  const actions = [{ label: "Open", caption: "Open the job", callback: () => opened(id) }];
-  Notification.success(clean([`Sent ${name} to the pool.`, ...notes].join(" ")), { actions, autoClose: 8000 });
+  const { id, notes } = await server.send(path, chosen.options, chosen.given);
+  const apputils = shared["@jupyterlab/apputils"];
+  const open = { label: "Open", caption: "Open the job", callback: () => opened(id) };
+  const { message, actions } = noticeOf(apputils, [`Sent ${name} to the pool.`, ...notes].join(" "), [open]);
+  apputils.Notification.success(message, { actions, autoClose: 8000 });
+}
+
+/** The file as it will be sent: of a notebook with changes that are not saved, its cells for parameters on the screen. */
+function sightOf(path, documents) {
+  const widget = documents?.findWidget(path, null);
+  const model = widget && documents.contextForWidget(widget)?.model;
+  if (!model?.dirty || !path.endsWith(".ipynb")) return { path };
+  const cells = model.toJSON().cells.filter(({ metadata }) => metadata?.tags?.includes(PARAMETERS));
+  return { path, parameters: cells.map(({ source }) => [source].flat().join("")) };
 }
 
 /** Saves what is open under the path. Throws if that was cancelled or failed: another text would be sent than is seen. */
@@ -85,12 +99,15 @@ async function sendCell(panel, shared, feed, server) {
   if (!kernel) throw new Error(NO_KERNEL);
   const { language_info: language } = await kernel.info;
   if (language.name !== "python") throw new Error(`${NOT_PYTHON} This notebook's kernel runs ${clean(language.name)}.`);
-  const options = await askOptions("this cell", shared, feed, server);
-  if (options === null) return;
+  const text = cell.model.sharedModel.getSource();
+  const number = cell.model.executionCount;
+  const name = number === null ? "this cell" : `cell In [${number}]`;
+  const chosen = await askOptions({ name, look: () => server.preview({ cell: text, number }) }, shared, feed, server);
+  if (chosen === null) return;
+  const { options } = chosen;
   const flags = [`--gpus ${options.gpus}`, options.project ? `--project ${quoted(options.project)}` : ""]
     .join(" ")
     .trim();
-  const text = cell.model.sharedModel.getSource();
   const code = codeOf(flags, text);
   await shared["@jupyterlab/outputarea"].OutputArea.execute(code, cell.outputArea, panel.sessionContext);
 }
@@ -112,23 +129,31 @@ function quoted(text) {
   return `'${text.replaceAll("'", `'"'"'`)}'`;
 }
 
-/** Asks for GPUs and project; null if nothing is to be sent. */
-async function askOptions(what, shared, feed, server) {
+/**
+ * Asks for project, GPUs and parameters; null if nothing is to be sent.
+ * @param work its `name`, and `look(given)` that promises its preview: `parameters`, `problems` of those given, `refusal`
+ */
+async function askOptions(work, shared, feed, server) {
   const { Dialog, showDialog } = shared["@jupyterlab/apputils"];
   const me = await feed.call("GET", "me");
   if (!me.projects.length)
     throw new Error("You are in no project yet, so there is nothing to send to. An admin puts you into one.");
-  const body = new (optionsBody(shared["@lumino/widgets"].Widget))(me, server);
+  const preview = await work.look({}).catch(() => NO_PREVIEW);
+  const body = new (optionsBody(shared["@lumino/widgets"].Widget))(me, server, work, preview);
   const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Send" })];
-  const { button, value } = await showDialog({ title: `Send ${clean(what)} to the pool`, body, buttons });
-  return button.accept ? value : null;
+  const { button, value } = await showDialog({ title: `Send ${clean(work.name)} to the pool`, body, buttons });
+  if (!button.accept) return null;
+  if (value.problem) throw new Error(value.problem);
+  return value;
 }
 
 function optionsBody(Widget) {
   return class extends Widget {
-    constructor(me, server) {
+    constructor(me, server, work, preview) {
       super();
       this.server = server;
+      this.work = work;
+      this.preview = preview;
       this.addClass("springtide");
       this.addClass("st-send");
       this.project = field("Project", "select");
@@ -143,24 +168,57 @@ function optionsBody(Widget) {
       this.gpus.dataset.testid = "send-gpus";
       const rows = this.named ? [this.project, this.gpus] : [this.gpus];
       this.node.append(...rows.map((input) => input.parentNode));
-      this.node.append((this.words = document.createElement("p")));
-      this.words.setAttribute("role", "status");
-      this.words.dataset.testid = "send-words";
-      for (const input of [this.project, this.gpus]) input.addEventListener("input", () => this.tell());
+      this.parameters = preview.parameters.map(parameterField);
+      if (this.parameters.length) this.node.append(group("Parameters", this.parameters));
+      this.node.append((this.refusal = words("send-refusal", "alert")), (this.words = words("send-words", "status")));
+      this.refusal.className = "st-field-wrong";
+      for (const input of [this.project, this.gpus, ...this.parameters])
+        input.addEventListener("input", () => this.tell());
       this.tell();
     }
 
-    /** Shows the estimate for the job after a pause in typing. */
+    /** The typed parameters, by name. */
+    get given() {
+      const typed = this.parameters.filter(({ value }) => value.trim());
+      return Object.fromEntries(typed.map(({ name, value }) => [name, value]));
+    }
+
+    /** Why the work cannot be sent as it stands; empty if it can. */
+    get problem() {
+      return this.preview.refusal || Object.values(this.preview.problems).join(" ");
+    }
+
+    onAfterAttach() {
+      this.showProblem();
+    }
+
+    /** Shows the estimate for the job, and what is wrong with typed parameters, after a pause in typing. */
     tell() {
       clearTimeout(this.telling);
-      this.telling = setTimeout(async () => {
-        const typed = { gpus: this.gpus.value, project: this.project.value };
-        const review = await this.server.review(typed).catch((error) => ({ problems: {}, later: error.message }));
-        if (typed.gpus !== this.gpus.value || typed.project !== this.project.value) return;
-        this.words.textContent = clean(
-          Object.values(review.problems).join(" ") || review.estimate?.text || review.later,
-        );
-      }, SETTLED_MS);
+      this.telling = setTimeout(() => Promise.all([this.estimate(), this.check()]), SETTLED_MS);
+    }
+
+    async estimate() {
+      const typed = { gpus: this.gpus.value, project: this.project.value };
+      const review = await this.server.review(typed).catch((error) => ({ problems: {}, later: error.message }));
+      if (typed.gpus !== this.gpus.value || typed.project !== this.project.value) return;
+      this.words.textContent = clean(Object.values(review.problems).join(" ") || review.estimate?.text || review.later);
+    }
+
+    async check() {
+      if (!this.parameters.length) return;
+      const asked = JSON.stringify(this.given);
+      const preview = await this.work.look(this.given).catch(() => this.preview);
+      if (asked !== JSON.stringify(this.given)) return;
+      this.preview = preview;
+      this.showProblem();
+    }
+
+    showProblem() {
+      this.refusal.textContent = clean(this.problem);
+      for (const input of this.parameters) input.ariaInvalid = input.name in this.preview.problems ? "true" : null;
+      const button = this.node.closest(".jp-Dialog")?.querySelector(".jp-Dialog-footer .jp-mod-accept");
+      if (button) button.disabled = Boolean(this.problem);
     }
 
     onBeforeDetach() {
@@ -169,9 +227,33 @@ function optionsBody(Widget) {
 
     getValue() {
       const options = { gpus: Number(this.gpus.value) };
-      return this.named && this.project.value ? { ...options, project: this.project.value } : options;
+      if (this.named && this.project.value) options.project = this.project.value;
+      return { options, given: this.given, problem: this.problem };
     }
   };
+}
+
+/** The field of a parameter. Its default shows as long as nothing is typed. */
+function parameterField({ name, default: text, type }) {
+  const input = field(clean(name), "input");
+  input.parentNode.className = "st-code";
+  const props = { type: "text", name, placeholder: clean(text), title: clean(type), autocomplete: "off" };
+  return Object.assign(input, { ...props, spellcheck: false });
+}
+
+function group(label, inputs) {
+  const box = document.createElement("fieldset");
+  const legend = document.createElement("legend");
+  legend.textContent = label;
+  box.append(legend, ...inputs.map((input) => input.parentNode));
+  return box;
+}
+
+function words(part, role) {
+  const line = document.createElement("p");
+  line.setAttribute("role", role);
+  line.dataset.testid = part;
+  return line;
 }
 
 function field(words, tag) {

@@ -54,7 +54,8 @@ let formsMade = 0;
 export class FormSession {
   /**
    * @param backend promises answers, or throws errors with a message and perhaps a `field`: `form()`, `functions()`,
-   *   `check(name, typed)`, `review(typed)`, `submit({ kind, work, arguments, typed })`, and `environment` of the same
+   *   `check(name, typed)`, `preview(notebook, typed)`, `review(typed)`, `submit({ kind, work, arguments, typed })`,
+   *   and `environment` of the same
    */
   constructor(backend) {
     this.backend = backend;
@@ -63,6 +64,7 @@ export class FormSession {
     this.form = null;
     this.problem = null;
     this.functions = null;
+    this.notebook = { name: "", parameters: [] };
     this.kernelProblem = null;
     this.kind = "function";
     this.work = { function: "", command: "", notebook: "" };
@@ -98,6 +100,7 @@ export class FormSession {
       for (const field of this.form.fields) this.typed[field.name] ??= field.value;
       this.#keepPreset();
       this.work.notebook ||= this.form.notebooks[0] ?? "";
+      if (this.kind === "notebook") this.checking.want(0);
       if (this.problem === null) this.reviewing.want(0);
     } catch (error) {
       this.problem = error.message;
@@ -125,20 +128,33 @@ export class FormSession {
     return this.functions?.find(({ name }) => name === this.work.function) ?? null;
   }
 
-  /** The typed arguments of the selected function. */
+  /** The parameters of the selected function or notebook, as far as they are known. */
+  get parameters() {
+    if (this.kind === "function") return this.callee?.parameters ?? [];
+    return this.kind === "notebook" && this.notebook.name === this.work.notebook ? this.notebook.parameters : [];
+  }
+
+  /** What the typed arguments belong to. */
+  get #called() {
+    return `${this.kind} ${this.work[this.kind]}`;
+  }
+
+  /** The typed arguments of the selected function or notebook. */
   get given() {
-    return (this.arguments[this.work.function] ??= {});
+    return (this.arguments[this.#called] ??= {});
   }
 
   setKind(kind) {
     this.kind = kind;
+    this.faults = {};
     this.#edited();
+    this.checking.want(0);
     this.describing.want(0);
   }
 
   setWork(kind, value) {
     this.work[kind] = value;
-    if (kind === "function") this.faults = {};
+    this.faults = {};
     this.#edited();
     this.checking.want();
     this.describing.want();
@@ -146,7 +162,7 @@ export class FormSession {
 
   setArgument(name, value) {
     this.given[name] = value;
-    this.touched.add(`${this.work.function} ${name}`);
+    this.touched.add(`${this.#called} ${name}`);
     this.#edited();
     this.checking.want();
   }
@@ -241,18 +257,39 @@ export class FormSession {
   }
 
   async #check() {
-    const { function: name } = this.work;
-    if (!name || this.callee === null) return;
-    const given = JSON.stringify(this.given);
+    const { kind } = this;
+    if (kind === "command" || !this.work[kind] || (kind === "function" && this.callee === null)) return;
+    const request = JSON.stringify([this.#called, this.given]);
+    const isOld = () => request !== JSON.stringify([this.#called, this.given]);
+    await (kind === "function" ? this.#checkCall(isOld) : this.#look(isOld));
+    this.changed();
+  }
+
+  async #checkCall(isOld) {
     try {
-      const faults = await this.backend.check(name, JSON.parse(given));
-      if (name !== this.work.function || given !== JSON.stringify(this.given)) return;
+      const faults = await this.backend.check(this.work.function, { ...this.given });
+      if (isOld()) return;
       this.faults = faults;
       this.kernelProblem = null;
     } catch (error) {
       this.kernelProblem = error.message;
     }
-    this.changed();
+  }
+
+  /** Fetches the parameters of the notebook. While that fails those known stay: sending says what is wrong. */
+  async #look(isOld) {
+    const name = this.work.notebook;
+    const found = await this.backend.preview(name, { ...this.given }).catch(() => null);
+    if (found === null || isOld()) return;
+    this.notebook = { name, parameters: found.parameters };
+    this.faults = found.problems;
+  }
+
+  /** The arguments to send: those of a notebook that it still has. */
+  get #sent() {
+    if (this.kind !== "notebook") return this.kind === "function" ? this.given : {};
+    const known = new Set(this.parameters.map(({ name }) => name));
+    return Object.fromEntries(Object.entries(this.given).filter(([name]) => known.has(name)));
   }
 
   /** Fetches the environment of the job; none as long as the work is not filled in. */
@@ -277,7 +314,7 @@ export class FormSession {
 
   /** The error of an argument, once the user has edited it. */
   faultOf(name) {
-    return this.touched.has(`${this.work.function} ${name}`) || name === "*" ? (this.faults[name] ?? "") : "";
+    return this.touched.has(`${this.#called} ${name}`) || name === "*" ? (this.faults[name] ?? "") : "";
   }
 
   /** The reason why the form cannot be submitted, or null if it can. */
@@ -287,7 +324,7 @@ export class FormSession {
     const missing = {
       function: () => this.#missingCall(),
       command: () => (this.work.command.trim() ? null : NO_COMMAND),
-      notebook: () => (this.work.notebook ? null : NO_NOTEBOOK),
+      notebook: () => (this.work.notebook ? (Object.values(this.faults)[0] ?? null) : NO_NOTEBOOK),
     };
     return missing[this.kind]() ?? this.#wrongOptions();
   }
@@ -315,21 +352,17 @@ export class FormSession {
     if (this.sending) return;
     this.sending = true;
     this.changed();
-    await Promise.all([this.reviewing.rest(), this.kind === "function" ? this.checking.rest() : null]);
+    if (this.kind === "notebook") this.checking.want(0);
+    await Promise.all([this.reviewing.rest(), this.kind === "command" ? null : this.checking.rest()]);
     if (this.blocked === null) await this.#send();
     this.sending = false;
     this.changed();
   }
 
   async #send() {
-    const { kind, given, filled: typed } = this;
+    const { kind, filled: typed } = this;
     try {
-      const sent = await this.backend.submit({
-        kind,
-        work: this.work[kind],
-        arguments: kind === "function" ? given : {},
-        typed,
-      });
+      const sent = await this.backend.submit({ kind, work: this.work[kind], arguments: this.#sent, typed });
       this.sent.unshift(sent);
       this.notice = { good: true, words: ["Submitted.", ...sent.notes].join(" ") };
       this.reviewing.want(0);

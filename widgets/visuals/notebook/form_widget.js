@@ -62,6 +62,7 @@ function kernelBackend(model) {
     form: () => ask({ do: "form" }),
     functions: () => ask({ do: "functions" }),
     check: (work, given) => ask({ do: "arguments", work, arguments: given }),
+    preview: (work, given) => ask({ do: "preview", work, arguments: given }),
     review: (typed) => ask({ do: "review", typed }),
     environment: (work) => ask({ do: "environment", ...work }),
     submit: (work) => ask({ do: "submit", ...work }),

@@ -69,7 +69,7 @@ function whole(session, data) {
       h(
         "div",
         { key: `what ${session.kind}`, class: "st-form-grid", "data-testid": "form-what" },
-        { function: callFields, command: commandField, notebook: notebookField }[session.kind](session),
+        { function: callFields, command: commandField, notebook: notebookFields }[session.kind](session),
       ),
       h(
         "div",
@@ -134,7 +134,7 @@ function callFields(session) {
   };
   return [
     textField(session, chosen),
-    (callee?.parameters ?? []).map((parameter) => argument(session, parameter)),
+    session.parameters.map((parameter) => argument(session, parameter)),
     callee?.rest && further(session),
     !callee?.rest &&
       session.faults["*"] &&
@@ -183,8 +183,8 @@ function commandField(session) {
   });
 }
 
-function notebookField(session) {
-  return textField(session, {
+function notebookFields(session) {
+  const chosen = {
     name: "notebook",
     label: "Notebook",
     help: "It is executed as it was last saved, and the executed copy is kept.",
@@ -192,7 +192,8 @@ function notebookField(session) {
     value: session.work.notebook,
     wide: true,
     set: (value) => session.setWork("notebook", value),
-  });
+  };
+  return [textField(session, chosen), session.parameters.map((parameter) => argument(session, parameter))];
 }
 
 function more(session, fields) {

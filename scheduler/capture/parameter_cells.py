@@ -1,0 +1,170 @@
+"""The cells of a notebook with its parameters: their names, their defaults, and values that are typed for them."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from springtide.scheduler.arguments import Argument, BadArgument, is_literal, typed_value
+from springtide.scheduler.capture.arguments import rendered
+
+TAG: Final = "parameters"
+INJECTED: Final = "injected-parameters"
+MAX_TEXT: Final = 200
+"""Maximum length of the text of a default, in characters."""
+
+OTHER_TYPE: Final = "For a value of another type, change the default in the notebook."
+
+Cells = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter as people read it. ``text`` is its default, ``type`` its annotation or the type of the default.
+
+    ``before`` is the default that typed values are compared with, None if the notebook computes it.
+    """
+
+    name: str
+    text: str
+    type: str
+    before: Argument | None
+
+
+def cells_of(path: Path) -> Cells:
+    """Return the cells of a notebook; none if it is not in Python or cannot be read."""
+    try:
+        notebook = json.loads(path.read_bytes())
+        cells = [cell for cell in notebook["cells"] if isinstance(cell, dict)]
+        return cells if language(notebook) in {"", "python"} else []
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+
+
+def known_parameters(path: Path) -> tuple[str, ...]:
+    """Return the names of the parameters of a notebook; none if it has no cell for them, or cannot be read."""
+    return tuple(names(cells_of(path)))
+
+
+def parameters(cells: Cells) -> list[Parameter]:
+    """Return the parameters of the cells. The values in an injected cell are the defaults: they hold."""
+    known = names(cells)
+    assigned = _assigned(cells, (TAG, INJECTED))
+    return [_parameter(name, value) for name, value in assigned.items() if name in known or not known]
+
+
+def typed_parameters(cells: Cells, typed: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of the parameters that are typed, and the errors of the others, by name.
+
+    An empty text leaves the default. With any value come those of an injected cell, which the new one replaces.
+    """
+    before = {each.name: each.before for each in parameters(cells)}
+    values: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for name, text in typed.items():
+        if not text.strip():
+            continue
+        try:
+            values[name] = _read(name, before.get(name), text)
+        except BadArgument as error:
+            problems[name] = f"{error.message} {OTHER_TYPE}"
+    held = {name: value for name, value in _literals(_assigned(cells, (INJECTED,))).items() if name in before}
+    return ({**held, **values} if values else {}), problems
+
+
+def names(cells: Cells) -> list[str]:
+    """Return the variables that the cells with the tag assign."""
+    return list(_assigned(cells, (TAG,)))
+
+
+def defaults(cells: Cells) -> dict[str, Any]:
+    """Return the values of parameters that the cells for them write out: those of others are not known."""
+    return _literals(_assigned(cells, (TAG, INJECTED)))
+
+
+def tags(cell: Mapping[str, Any]) -> Sequence[str]:
+    """Return the tags of a cell."""
+    metadata = cell.get("metadata")
+    found = metadata.get("tags") if isinstance(metadata, dict) else None
+    return found if isinstance(found, list) else ()
+
+
+def language(notebook: Mapping[str, Any]) -> str:
+    """Return the language of a notebook in lower case, empty if it says none."""
+    spec, info = metadata(notebook, "kernelspec"), metadata(notebook, "language_info")
+    return str(spec.get("language") or info.get("name") or "").lower()
+
+
+def metadata(notebook: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return an entry of a notebook's metadata, empty if there is none."""
+    found = notebook.get("metadata")
+    entry = found.get(name) if isinstance(found, dict) else None
+    return entry if isinstance(entry, dict) else {}
+
+
+def _read(name: str, before: Argument | None, text: str) -> Any:
+    """Return a typed value: in place of a computed default one of Python, or else the text."""
+    if before is not None:
+        return typed_value(name, before, text)
+    word = text.strip()
+    return ast.literal_eval(word) if is_literal(word) else text
+
+
+def _parameter(name: str, assigned: tuple[ast.expr | None, str]) -> Parameter:
+    value, annotation = assigned
+    found = _literals({name: assigned})
+    if name not in found:
+        text = "" if value is None else ast.unparse(value)
+        return Parameter(name, _short(text), _short(annotation), None)
+    before = _whole(name, found[name])
+    text = "hidden" if before.hidden else before.text or repr(before.value)
+    kind = "" if found[name] is None else type(found[name]).__name__
+    return Parameter(name, _short(text), _short(annotation or kind), before)
+
+
+def _whole(name: str, value: Any) -> Argument:
+    """Return a value as one argument, a dictionary, too: the settings in it are not typed one by one."""
+    if isinstance(value, dict):
+        return Argument(value=_short(repr(value)), type="dict")
+    return rendered({name: value}).get(name, Argument(value=None))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+
+
+def _literals(assigned: Mapping[str, tuple[ast.expr | None, str]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, (value, _) in assigned.items():
+        with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            values[name] = None if value is None else ast.literal_eval(value)
+    return values
+
+
+def _assigned(cells: Cells, of: Iterable[str]) -> dict[str, tuple[ast.expr | None, str]]:
+    """Return the variables that cells with these tags assign, with what is last assigned and its annotation.
+
+    Cells with a later tag come after those with an earlier one.
+    """
+    found: dict[str, tuple[ast.expr | None, str]] = {}
+    for statement in (each for tag in of for cell in cells if tag in tags(cell) for each in _statements(cell)):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        value = getattr(statement, "value", None)
+        annotation = getattr(statement, "annotation", None)
+        for target in targets:
+            if isinstance(target, ast.Name):
+                said = ast.unparse(annotation) if annotation else found.get(target.id, (None, ""))[1]
+                found[target.id] = (value, said)
+    return found
+
+
+def _statements(cell: Mapping[str, Any]) -> Sequence[ast.stmt]:
+    try:
+        return ast.parse("".join(cell["source"])).body
+    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):  # such as a magic
+        return ()
