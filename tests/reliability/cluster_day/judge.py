@@ -73,7 +73,7 @@ class Judge:
 
     ``limit`` is the longest time in seconds for which a project may wait for GPUs within its quota that others
     hold beyond theirs, or nobody has; None tolerates any. ``longest`` is the longest time that there was.
-    ``said_within`` is the same for the time until the pool says what happened, ``said_after`` has all these times.
+    What happened has to be said within ``said_within`` seconds; ``said_after`` has the times, by who said it.
     ``completed`` counts how often each job ran to its end; of those in ``unsure`` an end may have been missed.
     """
 

@@ -45,15 +45,15 @@ class Programs:
         with self._lock:
             if kind != "DELETED" and runs:
                 if uid not in self._running:
-                    self._record(found, "record", {"started": time.time()})
+                    self._record(found, {"started": time.time()}, ended=False)
                 began = self._running.get(uid, ({}, time.monotonic()))[1]
                 self._running[uid] = (found, began)
             elif uid in self._running:
                 pod, began = self._running.pop(uid)
                 if _labels(pod).get(RANK) == "0":
                     self._done[_job(pod)] += time.monotonic() - began
-                if (ended := _end(found)) is not None:
-                    self._record(found, "exit", ended)
+                if (end := _end(found)) is not None:
+                    self._record(found, end, ended=True)
 
     def end_some(self) -> None:
         """End the programs that have done their work; what the cluster does not take now is tried again."""
@@ -68,7 +68,7 @@ class Programs:
                 message = {"kind": "exited", "at": time.time(), "code": code, "paused": False}
                 self._cluster.end_pod(meta["namespace"], meta["name"], code, json.dumps(message))
 
-    def _record(self, pod: dict[str, Any], what: str, record: dict[str, Any]) -> None:
+    def _record(self, pod: dict[str, Any], record: dict[str, Any], *, ended: bool) -> None:
         """Write the record of a start or an end to the volume of jobs."""
         labels = _labels(pod)
         if JOB not in labels:
@@ -77,8 +77,8 @@ class Programs:
         with contextlib.suppress(FileNotFoundError):  # the service has removed what is left of the attempt
             directory = os.open(path, os.O_RDONLY)
             try:
-                name = getattr(Names(int(labels[RANK])), what)
-                write_record(directory, name, record, durable=False)
+                names = Names(int(labels[RANK]))
+                write_record(directory, names.exit if ended else names.record, record, durable=False)
             finally:
                 os.close(directory)
 
