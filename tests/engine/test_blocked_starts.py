@@ -11,6 +11,7 @@ from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
 from springtide.hub_extension.doctor import needs as doctor
 from springtide.hub_extension.doctor.findings import Status
+from springtide.scheduler.backoff import Backoff, no_jitter
 from springtide.scheduler.engine.loop import launch_stops
 from springtide.scheduler.engine.settings import EngineSettings, Retries
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError, Exit, ExitKind
@@ -24,6 +25,8 @@ WORDS = "The cluster refused the job's pod: memory is limited to 1Gi."
 LIMITS = Block(BlockScope.POOL, "memory is limited", checkable=True)
 DISK = Block(BlockScope.POOL, "no space left")
 TWO_NODES = (worlds.node("a", 4), worlds.node("b", 4), worlds.node("build", 3, Environment.BUILD))
+
+AS_DELIVERED = (launch_stops.FIRST_DELAY, launch_stops.LONGEST_DELAY)
 
 Refuses = Callable[[AttemptSpec], Exit | None]
 
@@ -132,6 +135,11 @@ async def test_one_job_at_a_time_tries_where_only_a_start_shows_whether_it_works
     ended = [key for action, key in pool.executor.asked[asked:] if action == "discard"]
     assert all(a == b for a, b in zip(tried, ended, strict=False)), "the next tries when the last one has ended"
     assert len({key.job for key in tried}) >= 3, "each in turn"
+
+
+def test_after_an_outage_of_any_length_a_job_tries_within_a_minute() -> None:
+    delays = Backoff(*AS_DELIVERED, jitter=no_jitter)
+    assert max(delays.next_delay() for _ in range(20)) <= 60.0
 
 
 async def test_where_the_executor_can_be_asked_those_that_it_takes_start_and_no_attempt_is_burnt(

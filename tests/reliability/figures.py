@@ -147,9 +147,11 @@ def cluster_day(seed: int, minutes: float) -> Figure:
     """Live through a day on a cluster."""
     with tempfile.TemporaryDirectory() as directory:
         found = live_a_day(Path(directory), seed, minutes * 60)
-    said = ", ".join(f"{who} {max(after):.1f} s" for who, after in found.said_after.items())
     print(f"faults: {dict(found.faults)}; without effect: {dict(found.without_effect)}", file=sys.stderr)
-    print(f"a node that is not ready is said by {said or 'nobody'} at the latest", file=sys.stderr)
+    print(f"something kept all jobs waiting for {found.excused:.0f} of {found.seconds:.0f} s", file=sys.stderr)
+    times = {"the cluster, of a silent node": found.not_ready_after, **found.said_after}
+    for who, after in times.items():
+        print(f"said by {who}: {len(after)} times, after {max(after, default=0):.1f} s at most", file=sys.stderr)
     tried = (
         f"{found.jobs:,} jobs ({found.train_jobs} TrainJobs) in {found.attempts:,} attempts under "
         f"{sum(found.faults.values())} faults and {found.kills} kills, {found.events:,} events of pods, "

@@ -131,6 +131,18 @@ def test_a_second_attempt_beside_one_on_a_silent_node_is_found(judge: Judge) -> 
     assert judge.problems == ["two attempts run at once: st-a-1-0, st-a-2-0"]
 
 
+# ---------- words
+
+
+def test_words_that_come_too_late_are_found() -> None:
+    judge = Judge({}, said_within=60.0)
+    judge.hear("the page", 60.0)
+    assert judge.problems == []
+    judge.hear("the jobs", 61.2)
+    assert judge.problems == ["the jobs said what happened after 61 s, not within 60 s"]
+    assert judge.said_after == {"the page": [60.0], "the jobs": [61.2]}
+
+
 # ---------- quotas
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from cluster import Cluster, ClusterError, until
 
-TOO_MANY_REQUESTS = 429
+NOT_FOUND, TOO_MANY_REQUESTS = 404, 429
 
 
 class DrainRefusedError(Exception):
@@ -33,15 +33,16 @@ def drain(cluster: Cluster, node: str, *, emptied: bool = False) -> list[str]:
 
 
 def _evict(cluster: Cluster, path: str, name: str) -> None:
+    """Evict a pod once that is allowed, if it has not gone by itself."""
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
 
     def evicted() -> bool:
         try:
             cluster.request("POST", f"{path}/eviction", dict(body))
         except ClusterError as error:
-            if error.status != TOO_MANY_REQUESTS:
+            if error.status not in (TOO_MANY_REQUESTS, NOT_FOUND):
                 raise
-            return False
+            return error.status == NOT_FOUND
         return True
 
     until(evicted, f"{name} may be evicted")

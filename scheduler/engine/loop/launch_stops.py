@@ -33,7 +33,8 @@ INTERVAL = 0.5
 """Interval at which jobs that are newly withheld are looked for, in seconds."""
 FIRST_DELAY = 5.0
 """Time until the same kind of job is asked about again, in seconds; doubled after each refusal."""
-LONGEST_DELAY = 300.0
+LONGEST_DELAY = 60.0
+"""The longest of these times: for as long a pool may be idle after its block has gone."""
 MOST = 32
 """Maximum number of kinds of jobs that are asked about in a row."""
 

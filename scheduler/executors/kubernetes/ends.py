@@ -106,6 +106,8 @@ def end_of(pod: Pod) -> WorkerEnd | None:
         return replace(own, kind=ExitKind.EVICTED, detail=why)
     if not (terminated or pod.state.running) and deleted is None and (failed := _failed_init(pod)) is not None:
         return WorkerEnd(ExitKind.BLOCKED, at, detail=failed)
+    if deleted is not None and not (known or pod.state.running) and _never_began(pod):
+        return WorkerEnd(ExitKind.EXITED, at, detail=NOT_STARTED)
     if terminated is None or not known:
         why = f"Its pod is gone from its node {pod.spec.node_name}{_disruption_target(pod)}."
         return WorkerEnd(ExitKind.EVICTED if _is_eviction(pod) else ExitKind.LOST, at, detail=why)
@@ -193,6 +195,17 @@ def recorded_end(record: bytes, now: float) -> WorkerEnd | None:
 def disruption(pod: Pod) -> str:
     """Return a sentence with the reason why something other than the executor deletes the pod."""
     return f"Its pod was deleted from outside the pool{_disruption_target(pod)}."
+
+
+def _never_began(pod: Pod) -> bool:
+    """Return whether the kubelet of a deleted pod had not created its container.
+
+    A kubelet says that the state of such a container is unknown, as of one that it has lost.
+    """
+    condition = pod.condition("DisruptionTarget")
+    told_by_kubelet = condition is None or condition.reason not in _OF_LOST_NODES
+    statuses = pod.status.container_statuses
+    return told_by_kubelet and bool(statuses) and not statuses[0].container_id
 
 
 def _is_eviction(pod: Pod) -> bool:

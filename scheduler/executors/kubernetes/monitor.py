@@ -143,7 +143,7 @@ class AttemptMonitor:
 
     async def _resume(self, key: AttemptKey, pods: dict[int, Pod]) -> None:
         """Continue with an attempt that has pods."""
-        attempt = _attempt_of(key, next(iter(pods.values())))
+        attempt = self._attempt_of(key, next(iter(pods.values())))
         ending = any(pod.ended or pod.metadata.deletion_timestamp is not None for pod in pods.values())
         if ending or len(pods) < attempt.size:
             flags = await asyncio.to_thread(self._records.read_flags, key)
@@ -172,7 +172,9 @@ class AttemptMonitor:
         record = await asyncio.to_thread(self._records.load_record, key)
         if record is None:
             return None
-        attempt = Attempt(key, len(record.spec.placement), record.spec.grace, record)
+        attempt = Attempt(
+            key, len(record.spec.placement), record.spec.grace, record, launched_at=self._loop.time()
+        )
         flags = await asyncio.to_thread(self._records.read_flags, key)
         attempt.requested, attempt.ending, attempt.eviction = flags.requested, flags.ending, flags.eviction
         await self._recall_workers(attempt)
@@ -346,7 +348,7 @@ class AttemptMonitor:
         if attempt is None:
             if after is None:
                 return
-            attempt = _attempt_of(key, after)
+            attempt = self._attempt_of(key, after)
             self._register(attempt)
         previous = attempt.pods.get(rank)
         if previous is not None and previous.metadata.uid != pod.metadata.uid:
@@ -491,6 +493,12 @@ class AttemptMonitor:
 
     # ---------- underneath
 
+    def _attempt_of(self, key: AttemptKey, pod: Pod) -> Attempt:
+        """Return a new attempt for a pod that was found in the cluster, launched when the pod was created."""
+        created = pod.metadata.creation_timestamp
+        age = 0.0 if created is None else max(0.0, self._now() - created.timestamp())
+        return _attempt_of(key, pod, self._loop.time() - age)
+
     def _register(self, attempt: Attempt) -> None:
         self.attempts[attempt.key] = attempt
         newest = self._newest.get(attempt.key.job)
@@ -521,11 +529,12 @@ def _worker(pod: Pod) -> Worker | None:
     return manifests.read_worker(pod.metadata.annotations.get(names.WORKER, ""))
 
 
-def _attempt_of(key: AttemptKey, pod: Pod) -> Attempt:
+def _attempt_of(key: AttemptKey, pod: Pod, launched_at: float) -> Attempt:
     """Return a new attempt for a pod that was found in the cluster."""
     annotations = pod.metadata.annotations
     try:
         size, grace = int(annotations[names.SIZE]), float(annotations[names.GRACE])
     except (KeyError, ValueError):
         size, grace = 1, KILL_AFTER
-    return Attempt(key, size, grace, home=manifests.read_access(annotations.get(names.HOME, "")))
+    home = manifests.read_access(annotations.get(names.HOME, ""))
+    return Attempt(key, size, grace, launched_at=launched_at, home=home)

@@ -31,8 +31,11 @@ _VARIABLE = re.compile(r"\"[^\"]*\"|'[^']*'|\d+(\.\d+)?")
 
 UNSCHEDULABLE_PATIENCE = 30.0
 """Time for the cluster's scheduler to place a pod on the planned node after it failed to, in seconds."""
-IMAGE_PATIENCE = 60.0
-"""Time for an image to be pulled after pulling failed, in seconds."""
+IMAGE_PATIENCE = 45.0
+"""Time for an image to be pulled after pulling failed, in seconds.
+
+A kubelet pulls again after 10 and 30 seconds, the next time after 70. The job says within a minute why it waits.
+"""
 CONTAINER_PATIENCE = 30.0
 """Time for a container to be created after that failed, in seconds."""
 PREPARATION_PATIENCE = 180.0

@@ -87,6 +87,49 @@ def test_a_pause_that_reached_the_pod_counts_although_no_service_knows_of_it() -
     assert end_of_attempt(pod_of(0, paused=True)).paused
 
 
+UNKNOWN = {
+    "reason": "ContainerStatusUnknown",
+    "message": "The container could not be located when the pod was terminated",
+    "exitCode": 137,
+}
+"""What a kubelet says of the container of a deleted pod that it does not have."""
+
+
+def pod_of_unknown_end(*, container: str = "", condition: str = "") -> Pod:
+    """Return a deleted pod of which the kubelet does not know how its ``container`` ended."""
+    status: dict[str, Any] = {"phase": "Failed"}
+    status["containerStatuses"] = [{"state": {"terminated": UNKNOWN}, "containerID": container}]
+    status["conditions"] = (
+        [{"type": "DisruptionTarget", "status": "True", "reason": condition}] if condition else []
+    )
+    return msgspec.convert(
+        {"metadata": {"deletionTimestamp": ENDED}, "spec": {"nodeName": "real"}, "status": status}, Pod
+    )
+
+
+def test_a_pod_that_is_paused_while_it_waits_for_its_image_has_not_started_and_is_not_lost() -> None:
+    attempt = Attempt(AttemptKey("job", 1), 1, grace=30.0, requested="pause")
+    attempt.observe_pod(0, pod_of_unknown_end(), None)
+    attempt.update_phase()
+    attempt.conclude(END + 5, complete=False, returned=None)
+    ended = attempt.status.exit
+    assert ended is not None
+    assert (ended.kind, ended.paused, attempt.status.started) == (ExitKind.EXITED, True, None)
+
+
+def test_a_pod_that_somebody_deletes_while_it_waits_for_its_image_was_evicted() -> None:
+    assert end_of_attempt(pod_of_unknown_end()).kind is ExitKind.EVICTED
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [pod_of_unknown_end(container="containerd://1"), pod_of_unknown_end(condition="DeletionByPodGC")],
+    ids=["its container was created", "its node is gone"],
+)
+def test_a_pod_that_may_have_started_is_lost_if_its_end_is_unknown(pod: Pod) -> None:
+    assert end_of_attempt(pod, requested="pause").kind is ExitKind.LOST
+
+
 @pytest.mark.parametrize(
     ("condition", "kind"),
     [("PreemptionByScheduler", ExitKind.EVICTED), ("DeletionByPodGC", ExitKind.LOST), ("", ExitKind.LOST)],

@@ -8,6 +8,7 @@ import pytest
 from kube_bench import IMAGE, KubeBench, eventually
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError, ExitKind
+from springtide.scheduler.executors.kubernetes.start_failures import START_PATIENCE, start_failure
 from springtide.scheduler.model import Worker
 
 KEY = AttemptKey("job", 1)
@@ -92,6 +93,21 @@ async def test_a_pod_that_ends_by_itself_stays_until_its_end_is_on_record(bench:
     await bench.executor.launch(bench.job())
     assert [status.exit for status in await bench.executor.attempts()] == [ended]
     assert not bench.pods()
+
+
+async def test_pods_that_have_not_started_keep_the_rest_of_their_time_when_the_service_restarts(
+    bench: KubeBench,
+) -> None:
+    launched = asyncio.get_running_loop().time()
+    with bench.cluster.pause_kwok():
+        await bench.executor.launch(bench.job())
+        await eventually(lambda: bench.pod()["spec"].get("nodeName"), "the pod is bound")
+        await bench.restart()
+        attempt = bench.executor._monitor.attempts[KEY]
+        assert start_failure(attempt, launched + START_PATIENCE - 60.0) is None
+        verdict = start_failure(attempt, asyncio.get_running_loop().time() + START_PATIENCE)
+    assert verdict is not None
+    assert verdict.detail == "Its pods did not start within 30 minutes."
 
 
 async def test_an_end_while_the_service_is_away_is_told_afterwards(bench: KubeBench) -> None:

@@ -35,6 +35,8 @@ OWN_FAULT = 3
 SHAPES = ((1, 1), (1, 1), (2, 1), (4, 1), (8, 1), (2, 2), (1, 4))
 """GPUs of a worker and workers of the jobs that people submit."""
 LOOK_S = 0.2
+LONGEST_BACK_OFF_S = 60.0
+"""The longest time until a pool tries again what did not work."""
 FINAL = ("succeeded", "failed", "cancelled")
 NOT_FOUND, CONFLICT = 404, 409
 
@@ -44,8 +46,9 @@ class Plan:
     """How a day goes: ``unfinished`` jobs at any time, of ``shortest`` to ``longest`` seconds, under faults.
 
     A fault stays up to ``hold`` seconds, and at least until it has had an effect, for which it waits ``patience``
-    seconds. ``limit`` is the judge's for quotas; the service is killed during the share ``kills`` of the faults.
-    A webhook that does not answer is given up after ``webhook_timeout`` seconds.
+    seconds; the first time a registry is away that takes ``registry_away`` seconds or more. ``limit`` and
+    ``said_within`` are the judge's, for quotas and for words about a fault. The service is killed during the share
+    ``kills`` of the faults. A webhook that does not answer is given up after ``webhook_timeout`` seconds.
     """
 
     unfinished: int = 16
@@ -54,7 +57,9 @@ class Plan:
     nodes: int = 4
     hold: float = 0.0
     patience: float = 120.0
+    registry_away: float = 0.0
     limit: float | None = None
+    said_within: float | None = None
     kills: float = 0.0
     slowest_end: float = 0.5
     webhook_timeout: int = 5
@@ -65,7 +70,9 @@ class Plan:
 class DayFigures:
     """What happened, and what went wrong.
 
-    ``said_after`` has the seconds from the condition of a lost node until page, jobs and TrainJobs say so.
+    For ``excused`` of the ``seconds`` of the day something kept all jobs waiting. ``not_ready_after`` has the
+    seconds from the silence of nodes until the cluster counts them as not ready, ``said_after`` those from there,
+    or from another fault, until the pool says so, by who says it.
     """
 
     jobs: int = 0
@@ -77,7 +84,10 @@ class DayFigures:
     kills: int = 0
     events: int = 0
     longest: float = 0.0
-    said_after: dict[str, list[float]] = field(default_factory=dict)
+    seconds: float = 0.0
+    excused: float = 0.0
+    not_ready_after: list[float] = field(default_factory=list)
+    said_after: Mapping[str, list[float]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
@@ -109,7 +119,7 @@ class Day:
         self.cluster, self.namespace, self.team, self.plan = cluster, namespace, team, plan
         self.rng = random.Random(seed)
         self.figures = DayFigures()
-        self.judge = Judge(QUOTAS, plan.limit)
+        self.judge = Judge(QUOTAS, plan.limit, plan.said_within)
         self.pods: dict[str, dict[str, Any]] = {}
         self.nodes = [f"{namespace}-{index}-0" for index in range(plan.nodes)]
         self._path = path
@@ -221,6 +231,7 @@ class Day:
                 self.judge.see_node(kind, found)
 
     def _live(self) -> None:
+        looked = time.monotonic()
         try:
             while not self._leaving.wait(LOOK_S):
                 self.programs.end_some()
@@ -228,8 +239,11 @@ class Day:
                     self._submit_one()
                     self._learn_of_train_jobs()
                 with self._lock:
-                    excused = bool(self._excuses) or time.monotonic() < self._excused_until
-                    self.judge.look(time.monotonic(), excused=excused)
+                    before, looked = looked, time.monotonic()
+                    excused = bool(self._excuses) or looked < self._excused_until
+                    self.judge.look(looked, excused=excused)
+                    self.figures.seconds += looked - before
+                    self.figures.excused += excused * (looked - before)
                 if not self.service.runs and not self._excuses:
                     self.figures.problems.append("the service ended by itself")
                     self.service.begin()
@@ -262,7 +276,8 @@ class Day:
             now = time.monotonic()
             with self._lock:
                 self._excuses -= 1
-                self._excused_until = max(self._excused_until, now + (now - began if lasting else 0.0))
+                longer = min(now - began, LONGEST_BACK_OFF_S) if lasting else 0.0
+                self._excused_until = max(self._excused_until, now + longer)
 
     def held_on(self, node: str) -> list[SeenPod]:
         """Return the pods that have GPUs on a node."""
@@ -294,10 +309,14 @@ class Day:
             self.service.begin()
             self.until(self.answers, "the service answers again")
 
+    def shown_jobs(self) -> list[dict[str, Any]] | None:
+        """Return the unfinished jobs as the service shows them, None while it is away."""
+        answer = self.ask("GET", "/jobs?limit=100&state=queued,starting,running,pausing")
+        return None if answer is None else list(answer["items"])
+
     def jobs(self) -> list[dict[str, Any]]:
         """Return the unfinished jobs as the service shows them; none while it is away."""
-        answer = self.ask("GET", "/jobs?limit=100&state=queued,starting,running,pausing")
-        return [] if answer is None else list(answer["items"])
+        return self.shown_jobs() or []
 
     def train_jobs(self) -> list[dict[str, Any]]:
         """Return the TrainJobs of the team."""
@@ -382,7 +401,7 @@ class Day:
         with self._lock:
             figures, judge = self.figures, self.judge
             figures.problems += judge.problems
-            figures.events, figures.longest = judge.events, judge.longest
+            figures.events, figures.longest, figures.said_after = judge.events, judge.longest, judge.said_after
             for each in self._submitted.values():
                 self._check(each, judge.completed[each.job])
         return figures

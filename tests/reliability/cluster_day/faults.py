@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -12,9 +13,8 @@ from cluster import STRATEGIC_PATCH, ClusterError
 from cluster_day.admission import NO_IMAGE
 from cluster_day.day import POOL, Day
 from cluster_day.programs import FOREIGN
+from cluster_day.words import say_not_ready, say_without_image
 from drains import drain
-
-from springtide.scheduler.model import Closure
 
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 ANY = [{"operator": "Exists"}]
@@ -22,8 +22,14 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 Effect = Callable[[], Any]
 
 
-def hold(day: Day, fault: str, effect: Effect, *, least: float = 0.0, kills: bool = True) -> None:
-    """Let a fault stay for ``least`` seconds or longer, and until it has had an effect.
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def hold(
+    day: Day, fault: str, effect: Effect, *, least: float = 0.0, kills: bool = True, then: Effect = _nothing
+) -> None:
+    """Let a fault stay for ``least`` seconds or longer, and until it has had an effect; ``then`` do something.
 
     The service is killed meanwhile now and then, if it ``kills``.
     """
@@ -34,6 +40,7 @@ def hold(day: Day, fault: str, effect: Effect, *, least: float = 0.0, kills: boo
         day.kill_service()
     if not day.until(effect, f"{fault} has an effect", patience=2 * plan.hold or plan.patience):
         figures.without_effect[fault] += 1
+    then()
     time.sleep(max(0.0, ends - time.monotonic()))
 
 
@@ -75,55 +82,19 @@ def upgraded_node(day: Day) -> None:
 def _silent(day: Day, name: str) -> Iterator[None]:
     """Have a node fall silent with what runs on it; the figures keep how soon that is said."""
     day.programs.silent.add(name)
+    silent_since = time.monotonic()
     try:
         if day.plan.hold:
             day.cluster.silence_node(name)
         else:
             day.cluster.lose_node(name)
         day.until(lambda: not day.judge.nodes[name].up, f"{name} is not ready")
-        _measure_words(day, name, time.monotonic())
+        day.figures.not_ready_after.append(time.monotonic() - silent_since)
+        say_not_ready(day, name)
         yield
     finally:
         day.cluster.return_node(name)
         day.programs.silent.discard(name)
-
-
-def _measure_words(day: Day, name: str, lost: float) -> None:
-    """Wait until pool, jobs and TrainJobs say that a node is not ready."""
-    jobs = {pod.job for pod in day.held_on(name)}
-    waits: dict[str, Effect] = {
-        "page": lambda: name in _closed_nodes(day),
-        "job": lambda: jobs & {job["id"] for job in day.jobs() if _is_told(job)} or not _shown(day, jobs),
-        "TrainJob": lambda: not _untold_train_jobs(day, jobs),
-    }
-    for who, said in waits.items():
-        day.until(said, f"the {who} says that {name} is not ready")
-        day.figures.said_after.setdefault(who, []).append(time.monotonic() - lost)
-
-
-def _closed_nodes(day: Day) -> set[str]:
-    answer = day.ask("GET", "/pool") or {"nodes": []}
-    return {node["name"] for node in answer["nodes"] if node["closure"] == Closure.NOT_READY}
-
-
-def _is_told(job: dict[str, Any]) -> bool:
-    params = (job.get("reason") or {}).get("params") or {}
-    return bool(params.get("node_code") == "node-not-ready")
-
-
-def _shown(day: Day, jobs: set[str]) -> set[str]:
-    return jobs & {job["id"] for job in day.jobs() if job["state"] in ("running", "starting")}
-
-
-def _untold_train_jobs(day: Day, jobs: set[str]) -> list[str]:
-    """Return the running TrainJobs of these jobs whose condition does not say that a node is not ready."""
-    untold = []
-    for found in day.train_jobs():
-        status = found.get("status", {})
-        conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
-        if status.get("jobId") in jobs and conditions.get("NodesReady") == "True":
-            untold.append(found["metadata"]["name"])
-    return untold
 
 
 def silent_node(day: Day) -> None:
@@ -274,7 +245,9 @@ def registry_away(day: Day) -> None:
 
     with day.excused(lasting=True):
         day.admission.registry_away = True
-        hold(day, "registry away", lambda: any(map(waits, without_image())))
+        least = 0.0 if day.figures.faults["registry away"] else day.plan.registry_away
+        said = partial(say_without_image, day) if least else _nothing
+        hold(day, "registry away", lambda: any(map(waits, without_image())), least=least, then=said)
         day.admission.registry_away = False
         day.until(pulled, "all images are pulled")
 

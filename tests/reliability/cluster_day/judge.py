@@ -73,11 +73,13 @@ class Judge:
 
     ``limit`` is the longest time in seconds for which a project may wait for GPUs within its quota that others
     hold beyond theirs, or nobody has; None tolerates any. ``longest`` is the longest time that there was.
+    What happened has to be said within ``said_within`` seconds; ``said_after`` has the times, by who said it.
     ``completed`` counts how often each job ran to its end; of those in ``unsure`` an end may have been missed.
     """
 
     quotas: Mapping[str, int]
     limit: float | None = None
+    said_within: float | None = None
     problems: list[str] = field(default_factory=list)
     longest: float = 0.0
     pods: dict[str, SeenPod] = field(default_factory=dict)
@@ -87,6 +89,7 @@ class Judge:
     completed: Counter[str] = field(default_factory=Counter)
     unsure: set[str] = field(default_factory=set)
     events: int = 0
+    said_after: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _ends: dict[tuple[str, int], dict[int, int | None]] = field(default_factory=dict)
     _codes: defaultdict[str, set[int | None]] = field(default_factory=lambda: defaultdict(set))
     _starved_since: dict[str, float] = field(default_factory=dict)
@@ -173,6 +176,14 @@ class Judge:
     def miss_some(self) -> None:
         """Record that events may have been missed: the ends of jobs that are there may be among them."""
         self.unsure |= self.wanted.keys() | {pod.job for pod in self.pods.values()}
+
+    # ---------- words
+
+    def hear(self, who: str, after: float) -> None:
+        """Record that what happened was said, and after how many seconds."""
+        self.said_after[who].append(after)
+        if self.said_within is not None and after > self.said_within:
+            self._report(f"{who} said what happened after {after:.0f} s, not within {self.said_within:g} s")
 
     # ---------- quotas
 

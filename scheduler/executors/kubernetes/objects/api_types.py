@@ -66,10 +66,11 @@ class ContainerState(ApiType, frozen=True):
 
 
 class ContainerStatus(ApiType, frozen=True):
-    """The status of one container."""
+    """The status of one container; ``container_id`` is empty until it has been created."""
 
     state: ContainerState = ContainerState()
     name: str = ""
+    container_id: str = msgspec.field(default="", name="containerID")
 
 
 class PodStatus(ApiType, frozen=True):
