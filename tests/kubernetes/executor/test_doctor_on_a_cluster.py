@@ -11,6 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from cluster import Cluster, until
+from dra_driver import dra_driver, gpus
 
 from springtide.hub_extension.command import main
 
@@ -123,6 +124,45 @@ def test_claims_of_datasets_and_agents_that_are_missing_are_named(
     config.write_text(f"{config.read_text()}{static}\n")
     code, found = examined(config, cluster.kubeconfig)
     assert (code, found["agents"]["said"]) == (0, "1 node of the pool, an agent on each."), found["settings"]
+
+
+def test_published_gpus_their_class_and_claims_of_others_are_named(
+    cluster: Cluster, namespace: str, config: Path
+) -> None:
+    prepared(cluster, namespace)
+    labels = {"springtide.io/pool": namespace, "springtide.io/environment": "train"}
+    (node,) = cluster.add_fake_nodes(1, labels=labels, prefix=f"claimed-{namespace}", resources={})
+    _, found = examined(config, cluster.kubeconfig)
+    assert found["GPUs"]["said"] == f"{node} has no nvidia.com/gpu or nvidia.com/mig-* or amd.com/gpu."
+    assert "published GPUs" not in found
+
+    name = f"gpu.{namespace}.test"
+    config.write_text(
+        f"{config.read_text()}c.Springtide.kubernetes.update(device_class={name!r}, device_driver={name!r})\n"
+    )
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 1
+    assert found["GPUs"]["said"].endswith(f"and no GPU that {name} publishes.")
+    assert found["published GPUs"]["said"] == f"The driver {name} has published no device."
+
+    with dra_driver(cluster, namespace) as driver:
+        driver.publish(node, gpus(node, 4))
+        driver.foreign_pod(namespace, "bert", node, 2)
+        until(lambda: "bert" in driver.devices(namespace), "the claim has GPUs")
+        code, found = examined(config, cluster.kubeconfig)
+        assert code == 0, found
+        assert found["published GPUs"]["said"] == f"{name} publishes 4 GPUs on 1 node; pods claim them by {name}."
+        assert found["train nodes"]["said"].startswith("12 GPUs on 2 nodes")
+        assert f"{namespace}/bert 2 on {node} (train)" in found["GPUs of others"]["said"]
+
+        driver.publish(node, gpus(node, 4), generation=2, of=2)
+        code, found = examined(config, cluster.kubeconfig)
+        assert (code, found["rights"]["status"]) == (1, "ok")
+
+    reader = of_account(cluster, namespace, config.parent)
+    _, found = examined(config, reader)
+    assert f"create resourceclaimtemplates in {namespace}" in found["rights"]["said"]
+    assert "watch resourceclaims in all namespaces" in found["rights"]["said"]
 
 
 def test_the_cluster_tries_the_pods_as_the_admin_shapes_them(
