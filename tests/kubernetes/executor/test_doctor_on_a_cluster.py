@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,13 @@ def of_account(cluster: Cluster, namespace: str, folder: Path) -> Path:
     return folder / "reader.yaml"
 
 
+def rights_that_lack(config: Path, kubeconfig: Path) -> int:
+    """Return how many rights an account lacks, by a sentence that names three of them and counts the others."""
+    _, found = examined(config, kubeconfig)
+    (others,) = re.findall(r"and (\d+) more", found["rights"]["said"])
+    return 3 + int(others)
+
+
 def test_a_sound_cluster_has_no_problem(cluster: Cluster, namespace: str, config: Path) -> None:
     prepared(cluster, namespace)
     code, found = examined(config, cluster.kubeconfig)
@@ -132,6 +140,8 @@ def test_published_gpus_their_class_and_claims_of_others_are_named(
     prepared(cluster, namespace)
     labels = {"springtide.io/pool": namespace, "springtide.io/environment": "train"}
     (node,) = cluster.add_fake_nodes(1, labels=labels, prefix=f"claimed-{namespace}", resources={})
+    reader = of_account(cluster, namespace, config.parent)
+    lacks = rights_that_lack(config, reader)
     _, found = examined(config, cluster.kubeconfig)
     assert found["GPUs"]["said"] == f"{node} has no nvidia.com/gpu or nvidia.com/mig-* or amd.com/gpu."
     assert "published GPUs" not in found
@@ -140,6 +150,7 @@ def test_published_gpus_their_class_and_claims_of_others_are_named(
     config.write_text(
         f"{config.read_text()}c.Springtide.kubernetes.update(device_class={name!r}, device_driver={name!r})\n"
     )
+    assert rights_that_lack(config, reader) == lacks + 7, "templates of claims, slices and claims"
     code, found = examined(config, cluster.kubeconfig)
     assert code == 1
     assert found["GPUs"]["said"].endswith(f"and no GPU that {name} publishes.")
@@ -158,11 +169,6 @@ def test_published_gpus_their_class_and_claims_of_others_are_named(
         driver.publish(node, gpus(node, 4), generation=2, of=2)
         code, found = examined(config, cluster.kubeconfig)
         assert (code, found["rights"]["status"]) == (1, "ok")
-
-    reader = of_account(cluster, namespace, config.parent)
-    _, found = examined(config, reader)
-    assert f"create resourceclaimtemplates in {namespace}" in found["rights"]["said"]
-    assert "watch resourceclaims in all namespaces" in found["rights"]["said"]
 
 
 def test_the_cluster_tries_the_pods_as_the_admin_shapes_them(
