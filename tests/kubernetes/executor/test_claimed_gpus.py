@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster
+from cluster import Cluster, ClusterError
 from dra_driver import A100, API, DraDriver, dra_driver, gpus
 from faulty_api import FaultyApi
 from kube_bench import KubeBench, eventually
 from patience import PATIENCE_S
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError
+from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError, ExitKind
+from springtide.scheduler.executors.kubernetes import monitor, start_failures
 from springtide.scheduler.kube import connect
 from springtide.scheduler.model import Node, Worker
 
@@ -59,6 +60,19 @@ async def seen(bench: KubeBench, holds: Any, what: str) -> dict[str, Node]:
 
 def uuids(node: Node, *slots: int) -> list[str]:
     return sorted(gpu.uuid for gpu in node.devices if gpu.index in slots)
+
+
+def may_claim(bench: KubeBench) -> bool:
+    """Return whether the API server would take another claim in the namespace."""
+    request = {"name": "any", "exactly": {"deviceClassName": "any", "count": 1}}
+    body = {"metadata": {"name": "probe"}, "spec": {"devices": {"requests": [request]}}}
+    try:
+        bench.cluster.request("POST", f"{API}/namespaces/{bench.namespace}/resourceclaims", body, dryRun="All")
+    except ClusterError as refusal:
+        if refusal.status != 403:
+            raise
+        return False
+    return True
 
 
 async def test_a_job_has_the_gpus_that_its_claim_names_until_it_is_paused_and_no_claim_stays(
@@ -168,6 +182,24 @@ async def test_a_template_that_somebody_deletes_comes_back(bench: KubeBench, dri
         return found.get(names[0], before) != before
 
     await eventually(is_new, "the template is there again")
+
+
+async def test_a_job_whose_claim_the_cluster_refuses_is_given_up_with_the_words_of_the_cluster(
+    bench: KubeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitor, "SCAN_INTERVAL", 0.2)
+    monkeypatch.setattr(start_failures, "CLAIM_PATIENCE", 0.5)
+    await bench.restart()  # scans as often
+    path = f"/api/v1/namespaces/{bench.namespace}/resourcequotas"
+    hard = {"count/resourceclaims.resource.k8s.io": "0"}
+    bench.cluster.request("POST", path, {"metadata": {"name": "no-claims"}, "spec": {"hard": hard}})
+    await eventually(lambda: not may_claim(bench), "the quota holds")
+    await bench.executor.launch(bench.job())
+    ended = (await bench.phase(KEY, AttemptPhase.GONE)).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.BLOCKED
+    assert ended.detail.startswith("The cluster made no claim of its GPUs within 0.5 s.")
+    assert "exceeded quota: no-claims" in ended.detail
 
 
 @pytest.mark.parametrize(

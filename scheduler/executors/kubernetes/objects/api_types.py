@@ -73,8 +73,17 @@ class ContainerStatus(ApiType, frozen=True):
     name: str = ""
 
 
+class PodResourceClaim(ApiType, frozen=True):
+    """A ResourceClaim that a pod uses, by the name that its containers have for it."""
+
+    name: str = ""
+
+
 class PodStatus(ApiType, frozen=True):
-    """The status of a pod; ``nominated_node_name`` is the node on which GPUs are being freed for it."""
+    """The status of a pod; ``nominated_node_name`` is the node on which GPUs are being freed for it.
+
+    Its ``resource_claim_statuses`` are of the claims that the cluster has made.
+    """
 
     phase: str = ""
     reason: str = ""
@@ -85,6 +94,7 @@ class PodStatus(ApiType, frozen=True):
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaim, ...] = ()
 
 
 class ResourceRequirements(ApiType, frozen=True):
@@ -99,12 +109,6 @@ class Container(ApiType, frozen=True):
     image: str = ""
     restart_policy: str = ""
     resources: ResourceRequirements = ResourceRequirements()
-
-
-class PodResourceClaim(ApiType, frozen=True):
-    """A ResourceClaim that a pod uses, by the name that its containers have for it."""
-
-    name: str = ""
 
 
 class PodSpec(ApiType, frozen=True):
