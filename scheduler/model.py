@@ -119,9 +119,10 @@ class Node(msgspec.Struct, frozen=True):
     unknown. ``available`` is false while the node is lost or drained: no attempt starts there, running ones may
     continue. ``devices`` has ``gpus`` entries, or none if only counts matter (scenarios). ``taken`` are indices of
     GPUs used outside the pool, or drained; ``takers`` says by what, if it has a name. ``limits`` describes to
-    users how jobs there are limited. On clusters ``resource`` is the extended resource of its GPUs, ``group`` its
-    node group, ``closure`` why the cluster has closed it, ``closed_since`` since when in seconds since the epoch,
-    if that is known. Each GPU comes with ``per_gpu``. In the times ``closed`` nothing runs on the node.
+    users how jobs there are limited. On clusters ``resource`` is the extended resource of its GPUs, or begins the
+    names of the templates by which pods claim them, ``group`` its node group, ``closure`` why the cluster has
+    closed it, ``closed_since`` since when in seconds since the epoch, if that is known. Each GPU comes with
+    ``per_gpu``. In the times ``closed`` nothing runs on the node.
     """
 
     name: str

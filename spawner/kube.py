@@ -19,6 +19,7 @@ from traitlets import Dict, List, Unicode, default
 
 from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.datasets import volumes
+from springtide.scheduler.resources import device_claims
 from springtide.spawner import pods, profiles
 from springtide.spawner.options import OptionError
 from springtide.spawner.quota import BuildQuota, refusal
@@ -309,12 +310,17 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
         as_plain = self.api.api_client.sanitize_for_serialization
         gpus = self._workspace.gpus if self._workspace is not None else 0
         resource = (self._workspace.resource if self._workspace is not None else "") or self.gpu_resources[0]
+        is_claimed = bool(gpus) and device_claims.is_claimed(resource)
         for container in [*pod.spec.containers, *(pod.spec.init_containers or [])]:
             resources = as_plain(container.resources) or {}
-            reserved = {resource: gpus} if container.name == pods.NOTEBOOK else {}
+            is_notebook = container.name == pods.NOTEBOOK
+            reserved = {resource: gpus} if is_notebook and not is_claimed else {}
             container.resources = pods.resources(resources, self.gpu_resources, reserved)
-            if container.name == pods.NOTEBOOK:
+            if is_notebook:
                 container.volume_mounts = [*(container.volume_mounts or []), *self._dataset_mounts()]
+            if is_notebook and is_claimed:
+                claims = [*(resources.get("claims") or []), *device_claims.container_claims()]
+                container.resources["claims"] = claims
         own = [get_k8s_model(V1Volume, each) for each in volumes.volumes(self._datasets)]
         pod.spec.volumes = [*(pod.spec.volumes or []), *own]
         pod.spec.node_selector = {**(pod.spec.node_selector or {}), **self.build_nodes}
@@ -322,6 +328,9 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
             pod.spec.affinity = pods.pinned(
                 as_plain(pod.spec.affinity) or {}, self._workspace.host or self._workspace.node
             )
+        if is_claimed:
+            of_pool = device_claims.pod_claims(resource, gpus)
+            pod.spec.resource_claims = [*(pod.spec.resource_claims or []), *of_pool]
         pod.metadata.labels = {**(pod.metadata.labels or {}), WORKSPACE: "true"}
         return pod
 
@@ -331,7 +340,7 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
     def get_env(self) -> dict[str, str]:
         """Return the spawner's environment, with the image as the default one of jobs.
 
-        The GPUs that are visible in a pod are set by the node's device plugin.
+        The GPUs that are visible in a pod are set by the node's device plugin, or the driver of its claim.
         """
         env = super().get_env()
         if self._workspace is not None and self._workspace.gpus:

@@ -158,6 +158,11 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
             or gpus < 0
         ):
             yield f"static_nodes has {node}; expected a name and a whole number of gpus"
+    if settings.device_class is not None and settings.static_nodes:
+        yield (
+            "device_class and static_nodes are both set: published GPUs are seen only where the service lists the "
+            "cluster's nodes; expected one of them"
+        )
     if settings.gpu_resources:
         yield from _faults_of_groups(settings)
     yield from template_faults(settings)

@@ -7,12 +7,14 @@ from typing import Final
 
 import msgspec
 
+from springtide.hub_extension.doctor.devices import Devices, devices, read_devices
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.hub_extension.doctor.homes import homes
 from springtide.hub_extension.doctor.job_pods import job_pods
 from springtide.hub_extension.doctor.other_pods import other_pods
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.declared import NamedSecret
+from springtide.scheduler.executors.kubernetes.devices.published import PublishedGpus
 from springtide.scheduler.executors.kubernetes.inventory import pool_nodes
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -20,6 +22,7 @@ from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.kube.resources import (
     ACCESS_REVIEWS,
+    CLAIM_TEMPLATES,
     EVENTS,
     LEASES,
     NAMESPACES,
@@ -27,13 +30,15 @@ from springtide.scheduler.kube.resources import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     SERVICES,
     TRAIN_JOBS,
     VOLUME_CLAIMS,
     Resource,
 )
 from springtide.scheduler.model import Environment
-from springtide.scheduler.wording import count, listed
+from springtide.scheduler.wording import count, listed, plural
 
 Access = tuple[Resource, tuple[str, ...]]
 NEEDED: Final[tuple[Access, ...]] = (
@@ -45,6 +50,13 @@ NEEDED: Final[tuple[Access, ...]] = (
 )
 """Verbs that the service needs in the namespace of jobs."""
 ENTERED: Final[Access] = (Resource("", "v1", "pods/exec"), ("get", "create"))
+CLAIMING: Final[Access] = (CLAIM_TEMPLATES, ("list", "watch", "create"))
+"""Verbs that the service needs in each namespace whose pods claim GPUs."""
+PUBLISHED: Final[tuple[Access, ...]] = (
+    (RESOURCE_SLICES, ("list", "watch")),
+    (RESOURCE_CLAIMS, ("list", "watch")),
+)
+"""Verbs that it needs in all namespaces if GPUs are claimed."""
 POLICIES: Final[Access] = (NETWORK_POLICIES, ("get", "create", "delete"))
 WATCHED: Final[Access] = (NODES, ("get", "list", "watch"))
 TAKEN: Final[tuple[Access, ...]] = (
@@ -62,7 +74,7 @@ async def cluster(
     declared: Mapping[str, Dataset],
     secrets: Mapping[str, NamedSecret],
 ) -> AsyncIterator[Finding]:
-    """Check the rights of this account, nodes, agents, volumes, the PriorityClass, pods of jobs and of others.
+    """Check rights, nodes, published GPUs, agents, volumes, the PriorityClass, pods of jobs and of others.
 
     ``declared`` are the datasets by name, as are ``secrets``.
     """
@@ -73,6 +85,8 @@ async def cluster(
         yield problem("cluster", f"The cluster does not answer: {error}", "Check KUBECONFIG, and the API server.")
         return
     async for finding in _nodes(api, settings):
+        yield finding
+    async for finding in devices(api, settings):
         yield finding
     async for finding in _agents(api, settings):
         yield finding
@@ -96,6 +110,9 @@ async def _rights(api: Api, settings: KubernetesSettings, train_jobs: Sequence[s
     requests = [(settings.namespace, access) for access in inside]
     if not settings.static_nodes:
         requests.append(("", WATCHED))
+    if settings.device_class is not None:
+        requests += [(namespace, CLAIMING) for namespace in settings.claim_namespaces]
+        requests += [("", access) for access in PUBLISHED]
     requests += [("" if name == "*" else name, access) for name in train_jobs for access in TAKEN]
     lacking = [
         f"{verb} {resource.plural}" + (f" in {namespace}" if namespace else " in all namespaces")
@@ -131,7 +148,7 @@ async def _may(api: Api, namespace: str, resource: Resource, verb: str) -> bool:
 
 
 async def _nodes(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:
-    """Check that nodes are in the pool, and that they have GPUs under a known name."""
+    """Check that nodes are in the pool, and that they have GPUs under a known name, or published ones."""
     if settings.static_nodes:
         yield ok("nodes", f"The settings name {count(len(settings.static_nodes), 'node')}.")
         return
@@ -141,8 +158,13 @@ async def _nodes(api: Api, settings: KubernetesSettings) -> AsyncIterator[Findin
     except ApiError as error:
         yield problem("nodes", f"The nodes cannot be listed: {error}", RBAC)
         return
+    published = (await _devices(api, settings)).published
     nodes = [msgspec.convert(node, ClusterNode) for node in found]
-    pool = [each for node in nodes for each in pool_nodes(node, settings)]
+    of_pool = {
+        node.metadata.name: pool_nodes(node, settings, published=published.of(node.metadata.name))
+        for node in nodes
+    }
+    pool = [each for of_host in of_pool.values() for each in of_host]
     labelled = [
         node for node in nodes if node.metadata.labels.get(settings.environment_label) in tuple(Environment)
     ]
@@ -154,11 +176,13 @@ async def _nodes(api: Api, settings: KubernetesSettings) -> AsyncIterator[Findin
             f"kubectl label node NAME {settings.environment_label}=train (or build)",
         )
         return
-    without = [node.metadata.name for node in labelled if not pool_nodes(node, settings)]
+    without = [node.metadata.name for node in labelled if not of_pool[node.metadata.name]]
     if without:
+        claimed = "" if settings.device_class is None else f", and no GPU that {settings.device_driver} publishes"
         yield problem(
             "GPUs",
-            f"{listed(sorted(without))} have no {' or '.join(settings.gpu_resources)}.",
+            f"{listed(sorted(without))} {plural(len(without), 'has', 'have')} no "
+            f"{' or '.join(settings.gpu_resources)}{claimed}.",
             "Install the device plugin, or name its resource in kubernetes.gpu_resources.",
         )
     for environment in Environment:
@@ -212,8 +236,21 @@ async def _machines(api: Api, settings: KubernetesSettings) -> set[str]:
     if settings.static_nodes:
         return {machine_of(str(node["name"])) for node in settings.static_nodes}
     found, _ = await api.list(NODES, None, labels=_selector(settings.node_selector))
+    published = (await _devices(api, settings)).published
     nodes = [msgspec.convert(node, ClusterNode) for node in found]
-    return {node.metadata.name for node in nodes if pool_nodes(node, settings)}
+    return {
+        node.metadata.name
+        for node in nodes
+        if pool_nodes(node, settings, published=published.of(node.metadata.name))
+    }
+
+
+async def _devices(api: Api, settings: KubernetesSettings) -> Devices:
+    """Return the published GPUs; none if they cannot be listed, which `devices` reports."""
+    try:
+        return await read_devices(api, settings)
+    except ApiError:
+        return Devices(PublishedGpus())
 
 
 def _selector(labels: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from springtide.hub_extension.doctor.devices import read_claims, read_devices
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.scheduler.executors.kubernetes.cluster_resources import ALIVE_AND_BOUND
 from springtide.scheduler.executors.kubernetes.inventory import pool_nodes
@@ -22,6 +23,7 @@ from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import NODES, PODS, Api, ApiError
 from springtide.scheduler.kube.resources import PRIORITY_CLASSES
 from springtide.scheduler.model import Environment
+from springtide.scheduler.resources.device_claims import is_claimed
 from springtide.scheduler.wording import count, gpus, listed, plural
 
 CHECK: Final = "GPUs of others"
@@ -40,6 +42,8 @@ async def other_pods(api: Api, settings: KubernetesSettings) -> AsyncIterator[Fi
     try:
         listed_nodes, _ = await api.list(NODES, None, labels=selector)
         found, _ = await api.list(PODS, None, labels=f"{names.POOL}!={settings.pool}", fields=ALIVE_AND_BOUND)
+        published = (await read_devices(api, settings)).published
+        claimed = await read_claims(api, settings)
     except ApiError as error:
         yield note(
             CHECK,
@@ -47,21 +51,39 @@ async def other_pods(api: Api, settings: KubernetesSettings) -> AsyncIterator[Fi
             "Install the chart with nodes.foreignPods, or run this with the KUBECONFIG of a cluster's admin.",
         )
         return
-    nodes = [node for each in listed_nodes for node in pool_nodes(msgspec.convert(each, ClusterNode), settings)]
+    nodes = [
+        node
+        for each in (msgspec.convert(each, ClusterNode) for each in listed_nodes)
+        for node in pool_nodes(each, settings, published=published.of(each.metadata.name))
+    ]
     hosts = {machine_of(node.name): node.environment for node in nodes}
     pods = [pod for pod in (msgspec.convert(each, Pod) for each in found) if pod.spec.node_name in hosts]
-    yield _gpus_of_others(pods, hosts, settings.gpu_resources)
+    claims = Counter(
+        (owner, host)
+        for host in {machine_of(node.name) for node in nodes if is_claimed(node.resource)}
+        for gpu in published.of(host)
+        if (owner := claimed.foreign_owner(gpu.key))
+    )
+    yield _gpus_of_others(pods, hosts, settings.gpu_resources, claims)
     train = [pod for pod in pods if hosts[pod.spec.node_name] is Environment.TRAIN]
     async for finding in _priorities(api, settings, train):
         yield finding
 
 
-def _gpus_of_others(pods: Iterable[Pod], hosts: Mapping[str, Environment], patterns: Sequence[str]) -> Finding:
-    """Return who outside the pool holds its GPUs, with the environment of each node."""
-    held: Counter[tuple[str, str]] = Counter()
+def _gpus_of_others(
+    pods: Iterable[Pod],
+    hosts: Mapping[str, Environment],
+    patterns: Sequence[str],
+    claims: Counter[tuple[str, str]],
+) -> Finding:
+    """Return who outside the pool holds its GPUs, with the environment of each node.
+
+    ``claims`` are the numbers of GPUs that others have claimed, by owner and host.
+    """
+    held = claims.copy()
     for pod in pods:
         if names.WORKSPACE not in pod.metadata.labels and (number := sum(gpus_of(pod, patterns).values())):
-            held[_shown(pod), pod.spec.node_name] = number
+            held[_shown(pod), pod.spec.node_name] += number
     if not held:
         return ok(CHECK, "No pod outside the pool holds GPUs of its nodes.")
     who = [f"{pod} {number} on {host} ({hosts[host]})" for (pod, host), number in held.most_common()]

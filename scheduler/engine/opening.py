@@ -172,7 +172,9 @@ async def open_engine(
         if newest >= store.epoch:
             logger.warning("The store is a copy from before epoch %d: its epoch is raised above that.", newest)
             await threads.write(store.raise_epoch, newest)
-        nodes = ObservedNodes(await executor.inventory(), groups=await executor.node_groups())
+        nodes = ObservedNodes(
+            await executor.inventory(state.workspace_places()), groups=await executor.node_groups()
+        )
         statuses = await _attempts(executor, state)
         await _follow_inventory(state, nodes, statuses, threads, clock.wall())
         if loaded.fresh:
@@ -346,7 +348,9 @@ def _compose(
                 first=follow_what_is_learnt,
                 accept=run_history.accept,
             ),
-            inventory=InventoryReader(executor, mailbox.post, jitter=jitter),
+            inventory=InventoryReader(
+                lambda: executor.inventory(state.workspace_places()), mailbox.post, jitter=jitter
+            ),
             actuator=actuator,
             read_model=read_model,
             run_history=run_history,

@@ -179,10 +179,7 @@ class GpuUsage:
 
     async def sample(self, interval: int) -> None:
         """Read all GPUs, drain faulty ones, notify subscribers, and store the readings of the interval."""
-        workspaces = self._read_model.state.workspaces
-        samples = await self._executor.gpu_samples(
-            {key: (record.node, record.gpus) for key, record in workspaces.items()}
-        )
+        samples = await self._executor.gpu_samples(self._read_model.state.workspace_places())
         now = self._clock()
         self._samples, self._at = samples, now
         await self._faults.check(samples)

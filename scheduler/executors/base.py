@@ -17,7 +17,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import BinaryIO, TypeAlias
+from types import MappingProxyType
+from typing import BinaryIO, Final, TypeAlias
 
 import msgspec
 
@@ -337,6 +338,7 @@ class NodeRequest:
 
 WorkspacePlaces: TypeAlias = Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]
 """Node and GPUs of each workspace, by user and server."""
+NO_WORKSPACES: Final[WorkspacePlaces] = MappingProxyType({})
 Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
 
 
@@ -413,8 +415,11 @@ class Executor(ABC):
         """Stop observing; attempts keep running."""
 
     @abstractmethod
-    async def inventory(self) -> tuple[Node, ...]:
-        """Return the present state of all nodes, build and train."""
+    async def inventory(self, workspaces: WorkspacePlaces = NO_WORKSPACES) -> tuple[Node, ...]:
+        """Return the present state of all nodes, build and train.
+
+        From ``workspaces``, executors that do not choose GPUs by themselves learn which of them notebooks have.
+        """
 
     async def node_groups(self) -> tuple[NodeGroup, ...]:
         """Return the groups from which nodes can be requested; empty if the number of nodes is fixed."""

@@ -96,6 +96,11 @@ def test_what_json_says_becomes_what_the_executor_takes() -> None:
         ({"rdma_resources": {"nvidia.com/mig-1g": 1}}, "an extended resource that is none of gpu_resources"),
         ({"rdma_networks": "ib0"}, "rdma_networks is about RDMA, and rdma_resources is empty"),
         ({"static_nodes": [{"name": "a", "gpus": 8, "rdma": 8}]}, "a node of static_nodes is about RDMA"),
+        ({"device_class": ""}, "device_class is “”; expected"),
+        (
+            {"device_class": "gpu.nvidia.com", "static_nodes": [{"name": "a", "gpus": 8}]},
+            "device_class and static_nodes are both set",
+        ),
         ({"static_nodes": [{"gpus": 8}]}, "static_nodes has {'gpus': 8}; expected a name"),
         ({"static_nodes": [{"name": "a", "gpus": "8"}]}, "expected a name and a whole number of gpus"),
     ],

@@ -33,6 +33,7 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "hub_extension.commands.replay": ("hub",),
     "hub_extension.commands.up": ("hub",),
     "hub_extension.doctor.cluster": ("hub", "kubernetes"),
+    "hub_extension.doctor.devices": ("hub", "kubernetes"),
     "hub_extension.doctor.homes": ("hub", "kubernetes"),
     "hub_extension.doctor.job_pods": ("hub", "kubernetes"),
     "hub_extension.doctor.other_pods": ("hub", "kubernetes"),

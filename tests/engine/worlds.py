@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from springtide.scheduler.executors.base import (
+    NO_WORKSPACES,
     AttemptKey,
     AttemptPhase,
     AttemptSpec,
@@ -112,7 +113,7 @@ class MemoryExecutor(Executor):
     async def stop(self):
         self.listener = None
 
-    async def inventory(self):
+    async def inventory(self, workspaces=NO_WORKSPACES):  # noqa: ARG002
         return self.nodes
 
     async def newest_epoch(self):

@@ -12,7 +12,7 @@ from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Page, expect
 
 from springtide.hub_extension.service.metrics import PoolCollector
-from springtide.scheduler.executors.base import InventoryChanged, Observation
+from springtide.scheduler.executors.base import NO_WORKSPACES, InventoryChanged, Observation, WorkspacePlaces
 from springtide.scheduler.executors.local.executor import LocalExecutor
 from springtide.scheduler.model import Closure, Environment, Node
 
@@ -31,8 +31,8 @@ class Closable(LocalExecutor):
         self.listener = listener
         await super().start(listener)
 
-    async def inventory(self) -> tuple[Node, ...]:
-        nodes = await super().inventory()
+    async def inventory(self, workspaces: WorkspacePlaces = NO_WORKSPACES) -> tuple[Node, ...]:
+        nodes = await super().inventory(workspaces)
         if self.closure is None:
             return nodes
         closed = {"available": False, "closure": self.closure[0], "closed_since": self.closure[1]}

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Page, expect
 
+from springtide.scheduler.executors.base import NO_WORKSPACES, WorkspacePlaces
 from springtide.scheduler.executors.local.executor import LocalExecutor
 from springtide.scheduler.model import Environment, Node
 
@@ -20,10 +21,10 @@ NAME = "team-b/bert-<b>0</b>"
 class Shared(LocalExecutor):
     """An executor on whose nodes something outside the pool has GPUs, as pods of others have them on a cluster."""
 
-    async def inventory(self) -> tuple[Node, ...]:
+    async def inventory(self, workspaces: WorkspacePlaces = NO_WORKSPACES) -> tuple[Node, ...]:
         return tuple(
             replace(node, taken=frozenset(takers), takers=takers)
-            for node in await super().inventory()
+            for node in await super().inventory(workspaces)
             for takers in ({7: NAME, 6: NAME} if node.environment is Environment.TRAIN else {2: NAME, 1: ""},)
         )
 

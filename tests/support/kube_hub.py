@@ -87,7 +87,7 @@ class KubeHub:
     """A hub whose notebooks are pods of ``namespace``, and the pool's service as a separate process.
 
     Both use the cluster by ``kubeconfig``, if it is given, else by the one of ``cluster``; ``settings`` are those
-    of the service.
+    of the service, ``options`` those of `KubernetesSettings`.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class KubeHub:
         namespace: str,
         config: str = "",
         kubeconfig: Path | None = None,
+        options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
         self.cluster, self.namespace, self.directory = cluster, namespace, directory
@@ -121,6 +122,7 @@ class KubeHub:
         self.api = httpx.Client(base_url=self._hub_api, headers=headers, timeout=PATIENCE_S, verify=False)
         self._env = {**cluster.env, "KUBECONFIG": str(kubeconfig or cluster.kubeconfig)}
         self._settings = settings
+        self._options = options or {}
         self._processes: dict[str, Daemon] = {}
         self._starting = ThreadPoolExecutor(8)
 
@@ -167,6 +169,7 @@ class KubeHub:
                 "namespace": self.namespace,
                 "jobs_host_path": str(state),
                 "node_selector": {POOL_LABEL: self.namespace},
+                **self._options,
             },
             **self._settings,
         }

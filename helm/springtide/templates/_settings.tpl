@@ -33,6 +33,11 @@
 {{- with $train.diskLimit }}{{ $_ := set $kubernetes "disk_limit" . }}{{ end }}
 {{- with $train.podTemplate }}{{ $_ := set $kubernetes "pod_template" . }}{{ end }}
 {{- with $train.projectPodTemplates }}{{ $_ := set $kubernetes "project_pod_templates" . }}{{ end }}
+{{- if $train.devices.enabled }}
+{{- $_ := set $kubernetes "device_class" $train.devices.deviceClass }}
+{{- $_ := set $kubernetes "device_driver" $train.devices.driver }}
+{{- $_ := set $kubernetes "notebook_namespace" .Release.Namespace }}
+{{- end }}
 {{- if $train.nodeGroups }}
 {{- $groups := list }}
 {{- range $train.nodeGroups }}

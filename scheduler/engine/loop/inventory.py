@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from springtide.scheduler.backoff import Backoff, Jitter
 from springtide.scheduler.engine.loop.mailbox import EngineObservation, NodesObserved
-from springtide.scheduler.executors.base import Executor, InventoryChanged
+from springtide.scheduler.executors.base import InventoryChanged
+from springtide.scheduler.model import Node
 
 logger = logging.getLogger(__name__)
 
@@ -19,10 +20,19 @@ MAX_DELAY = 10.0
 
 
 class InventoryReader:
-    """Reads the inventory when asked and reports it as `NodesObserved`; one reading at a time."""
+    """Reads the inventory when asked and reports it as `NodesObserved`; one reading at a time.
 
-    def __init__(self, executor: Executor, report: Callable[[EngineObservation], None], *, jitter: Jitter) -> None:
-        self._executor = executor
+    ``ask`` returns the executor's inventory.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], Awaitable[tuple[Node, ...]]],
+        report: Callable[[EngineObservation], None],
+        *,
+        jitter: Jitter,
+    ) -> None:
+        self._ask = ask
         self._report = report
         self._backoff = Backoff(FIRST_DELAY, MAX_DELAY, jitter=jitter)
         self._task: asyncio.Task[None] | None = None
@@ -44,7 +54,7 @@ class InventoryReader:
 
     async def _read(self) -> None:
         try:
-            nodes = await self._executor.inventory()
+            nodes = await self._ask()
         except Exception:  # an executor may raise anything, and the engine must keep running
             delay = self._backoff.next_delay()
             logger.exception("The inventory could not be read; it is read again in %.1f s.", delay)

@@ -250,6 +250,10 @@ class State(Tables):
             self.drains, self.gpu_drains, self.bookings, held_without_place(self.unmatched, self.workspaces)
         )
 
+    def workspace_places(self) -> dict[WorkspaceKey, tuple[str, tuple[int, ...]]]:
+        """Return node and GPUs of each workspace, by user and server."""
+        return {key: (record.node, record.gpus) for key, record in self.workspaces.items()}
+
     def live_jobs(self) -> Iterator[JobRecord]:
         """Iterate over the jobs with a live attempt."""
         return chain.from_iterable(self.live_by_project.values())

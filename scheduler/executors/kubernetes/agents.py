@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Final, Self
 
 import httpx
 from msgspec.structs import replace
 
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.kubernetes.slots import PodPlaces, assign
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import PODS, Api, Informer
 from springtide.scheduler.model import Gpu, Node
+from springtide.scheduler.resources.device_claims import is_claimed
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.telemetry.agent.report import MOST_BYTES, NodeReport, ReportedGpu, ReportError, decode
 from springtide.scheduler.telemetry.agent.server import REPORT_PATH, TokenError, read_token
@@ -35,48 +37,22 @@ TIMEOUT_S: Final = 4.0
 
 
 def gpus_of_node(node: Node, only_node: bool, gpus: Sequence[ReportedGpu]) -> list[ReportedGpu]:
-    """Return the GPUs of the machine with the resource of ``node``.
+    """Return the GPUs of the machine with the resource of ``node``; of claimed GPUs those that it names.
 
     A GPU with an unknown resource belongs to the only node of its machine. None are returned if there are more
     than the node has slots, as for GPUs shared by time: then they cannot be assigned to slots.
     """
+    if is_claimed(node.resource):
+        known = {slot.uuid for slot in node.devices}
+        return [gpu for gpu in gpus if gpu.uuid in known]
     found = [gpu for gpu in gpus if gpu.resource == node.resource or (only_node and not gpu.resource)]
     return found if len(found) <= node.gpus else []
 
 
-def assign(
-    node: Node,
-    gpus: Sequence[str],
-    held: Mapping[tuple[int, ...], Collection[str]],
-    others: Collection[str],
-    before: Mapping[int, str],
-) -> dict[int, str]:
-    """Return the GPU behind each slot of a node.
-
-    ``held`` are the GPUs of known pods by their slots in the pool, ``others`` the GPUs of other pods, to assign to
-    slots that count as taken. Slots keep the GPU from ``before`` as far as possible.
-    """
-    order = {gpu: at for at, gpu in enumerate(gpus)}
-    found: dict[int, str] = {}
-    for slots, theirs in held.items():
-        known = sorted({*theirs} & order.keys() - {*found.values()}, key=order.__getitem__)
-        kept = {slot: before[slot] for slot in slots if before.get(slot) in known}
-        left = [gpu for gpu in known if gpu not in kept.values()]
-        found |= kept | dict(zip((slot for slot in sorted(slots) if slot not in kept), left, strict=False))
-    waiting = {slot for slots in held for slot in slots} - found.keys()
-    taken = [slot for slot in sorted(node.taken) if slot not in found and slot not in waiting]
-    _fill(found, taken, [gpu for gpu in gpus if gpu in others], before)
-    _fill(found, [slot for slot in range(node.gpus) if slot not in found], gpus, before)
-    return found
-
-
-def _fill(found: dict[int, str], slots: Sequence[int], gpus: Sequence[str], before: Mapping[int, str]) -> None:
-    """Assign the GPUs without a slot to these slots, to each its earlier one if possible."""
-    used = set(found.values())
-    free = [gpu for gpu in gpus if gpu not in used]
-    kept = {slot: before[slot] for slot in slots if before.get(slot) in free}
-    left = [gpu for gpu in free if gpu not in kept.values()]
-    found |= kept | dict(zip((slot for slot in slots if slot not in kept), left, strict=False))
+def claimed_slots(node: Node, gpus: Sequence[ReportedGpu]) -> dict[int, str]:
+    """Return the reported GPUs behind the slots of a node whose GPUs are claimed: the claims have said which."""
+    reported = {gpu.uuid for gpu in gpus}
+    return {slot.index: slot.uuid for slot in node.devices if slot.uuid in reported}
 
 
 def described(node: Node, slots: Mapping[int, str], gpus: Sequence[ReportedGpu]) -> Node:
@@ -183,12 +159,6 @@ class AgentRequests:
         log.warning("%s: %s", name, why) if why else log.info("%s: answers again", name)
 
 
-PodName: TypeAlias = tuple[str, str]
-"""Namespace and name of a pod."""
-Place: TypeAlias = tuple[str, tuple[int, ...]]
-"""A node of the pool, and slots of it."""
-
-
 class NodeAgents:
     """Asks the agent of each node for its GPUs, and assigns them to the slots of the pool's nodes.
 
@@ -268,11 +238,7 @@ class NodeAgents:
         seen = (event.seq + 1 for gpu in report.gpus for event in gpu.xids)
         self._next_xid[host] = report.agent, max(following, *seen, 0)
 
-    def pods(self) -> set[PodName]:
-        """Return the pods with GPUs that agents have reported."""
-        return {(pod.namespace, pod.name) for report in self._reports.values() for pod in report.pods}
-
-    def assign(self, nodes: Sequence[Node], places: Mapping[PodName, Place]) -> bool:
+    def assign(self, nodes: Sequence[Node], places: PodPlaces) -> bool:
         """Assign GPUs to the slots of these nodes; return whether the assignment changed.
 
         ``places`` are the slots of the pool's known pods.
@@ -297,9 +263,11 @@ class NodeAgents:
         node: Node,
         host: str,
         gpus: Sequence[ReportedGpu],
-        places: Mapping[PodName, Place],
+        places: PodPlaces,
         before: Mapping[int, str],
     ) -> dict[int, str]:
+        if is_claimed(node.resource):
+            return claimed_slots(node, gpus)
         held: dict[tuple[int, ...], tuple[str, ...]] = {}
         others: set[str] = set()
         for pod in self._reports[host].pods:

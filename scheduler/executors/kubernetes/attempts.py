@@ -26,7 +26,7 @@ class Verdict:
     """Why the executor gave up an attempt.
 
     ``node`` is the node on which the cluster would not place a pod, ``block`` an obstacle to other attempts as
-    well. ``unprepared``: a node has a pod and does not prepare it; only events say why.
+    well. ``unprepared``: the cluster has a pod and does not prepare it; only events say why.
     """
 
     kind: ExitKind

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from springtide.scheduler.backoff import Backoff, no_jitter
-from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
+from springtide.scheduler.executors.base import ExecutorError, RunningNotebook, WorkspacePlaces
 from springtide.scheduler.executors.kubernetes import homes
+from springtide.scheduler.executors.kubernetes.devices.upkeep import ClaimTemplates
 from springtide.scheduler.executors.kubernetes.homes import Home, home_in_jobs
 from springtide.scheduler.executors.kubernetes.inventory import (
     Inventory,
@@ -19,9 +20,26 @@ from springtide.scheduler.executors.kubernetes.inventory import (
     unreachable_since,
 )
 from springtide.scheduler.executors.kubernetes.objects import names
-from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, VolumeClaim
+from springtide.scheduler.executors.kubernetes.objects.api_types import (
+    ClusterNode,
+    Pod,
+    ResourceClaim,
+    ResourceSlice,
+    VolumeClaim,
+)
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.kube import NODES, PODS, VOLUME_CLAIMS, Api, ApiError, Informer
+from springtide.scheduler.executors.kubernetes.slots import PodName
+from springtide.scheduler.kube import (
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    VOLUME_CLAIMS,
+    Api,
+    ApiError,
+    Informer,
+)
+from springtide.scheduler.wording import given
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +56,17 @@ ALIVE_AND_BOUND = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
 NOMINATED = "status.nominatedNodeName!=,spec.nodeName="
 """Pods for which the cluster's scheduler preempts others: it keeps the freed resources for them."""
 
-AnyInformer: TypeAlias = Informer[ClusterNode] | Informer[Pod] | Informer[VolumeClaim]
+AnyInformer: TypeAlias = (
+    Informer[ClusterNode]
+    | Informer[Pod]
+    | Informer[VolumeClaim]
+    | Informer[ResourceSlice]
+    | Informer[ResourceClaim]
+)
 
 
 class ClusterResources:
-    """Informers of nodes, of pods that are not jobs, and of volume claims.
+    """Informers of nodes, of pods that are not jobs, of volume claims, and of devices and claims of them.
 
     ``on_inventory_change`` is called when the inventory changed; ``on_node_lost(node, why)`` when it is certain
     that nothing runs on a node any more, ``on_node_leaving(node, why)`` when a node is about to be removed.
@@ -84,6 +108,22 @@ class ClusterResources:
         )
         self._other_pods = self._informer_of_other_pods(None)
         self._nominated_pods = self._informer_of_nominated_pods(None)
+        self._slices = Informer(
+            api,
+            RESOURCE_SLICES,
+            fields=f"spec.driver={settings.device_driver}",
+            decode_as=ResourceSlice,
+            on_change=self._slice_changed,
+            on_contact=self.report_change,
+        )
+        self._device_claims = Informer(
+            api,
+            RESOURCE_CLAIMS,
+            decode_as=ResourceClaim,
+            on_change=self._device_claim_changed,
+            on_contact=self.report_change,
+        )
+        self._templates = ClaimTemplates(api, settings, self.inventory.claim_templates)
         self._started: list[AnyInformer] = []
 
     def _informer_of_other_pods(self, namespace: str | None) -> Informer[Pod]:
@@ -137,6 +177,27 @@ class ClusterResources:
             await self._start_informer(self._other_pods)
         await self._start_informer(self._nominated_pods)
         await self._start_informer(self._claims)
+        if self._settings.device_class is not None:
+            await self._start_following_devices()
+
+    async def _start_following_devices(self) -> None:
+        try:
+            await self._start_informer(self._slices)
+            await self._start_informer(self._device_claims)
+            await self._templates.start()
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                raise ExecutorError(
+                    "The cluster has no ResourceSlices of the version resource.k8s.io/v1, and device_class is "
+                    f"{given(self._settings.device_class)}. Upgrade it to Kubernetes 1.34 or newer, or leave "
+                    "device_class out."
+                ) from error
+            if error.status != FORBIDDEN:
+                raise
+            raise ExecutorError(
+                f"The service may not follow the devices of the cluster: {error.message} Allow it, or leave "
+                "device_class out."
+            ) from error
 
     async def _start_informer(self, informer: AnyInformer) -> None:
         await informer.start()
@@ -144,6 +205,7 @@ class ClusterResources:
 
     async def close(self) -> None:
         """Stop all informers."""
+        await self._templates.close()
         for informer in self._started:
             await informer.stop()
         for timer in (self._report_timer, *self._set_aside.values()):
@@ -172,6 +234,13 @@ class ClusterResources:
         if pod is None or names.WORKSPACE not in pod.metadata.labels or homes.USER not in pod.metadata.annotations:
             return None
         return pod.metadata.annotations[homes.USER], pod.metadata.annotations.get(homes.SERVER, "")
+
+    def places_of(self, workspaces: WorkspacePlaces) -> dict[PodName, tuple[str, tuple[int, ...]]]:
+        """Return node and slots of the workspaces' pods, by namespace and name."""
+        if not workspaces:
+            return {}
+        found = ((pod, self.workspace_of(*pod)) for pod in self._other_pods.items)
+        return {pod: workspaces[each] for pod, each in found if each is not None and each in workspaces}
 
     def notebooks(self) -> tuple[RunningNotebook, ...]:
         """Return the notebooks whose pods are on nodes of the pool."""
@@ -209,6 +278,15 @@ class ClusterResources:
 
     def _nominated_pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         if self.inventory.update_nominated_pod(before, after):
+            self.report_change()
+
+    def _slice_changed(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+        if self.inventory.update_slice(before, after):
+            self._templates.complete()
+            self.report_change()
+
+    def _device_claim_changed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
+        if self.inventory.update_claim(before, after):
             self.report_change()
 
     def _claim_changed(self, before: VolumeClaim | None, after: VolumeClaim | None) -> None:
@@ -255,6 +333,7 @@ class ClusterResources:
 
     def _node_changed(self, before: ClusterNode | None, after: ClusterNode | None) -> None:
         if self.inventory.update_node(before, after):
+            self._templates.complete()
             self.report_change()
         name = (after or before or ClusterNode()).metadata.name
         why = self.why_leaving(name) if after is not None else None

@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from springtide.scheduler.executors.base import (
+    NO_WORKSPACES,
     AttemptKey,
     AttemptSpec,
     AttemptStatus,
@@ -62,6 +63,7 @@ from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Checkpoint, Node
 from springtide.scheduler.own_outputs import OwnOutputs
+from springtide.scheduler.resources.device_claims import is_claimed
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wording import given, listed
 
@@ -151,7 +153,7 @@ class KubernetesExecutor(Executor):
             if self._agents is not None:
                 self._started.push_async_callback(self._agents.close)
                 await self._agents.start()
-                await self._read_agents(self._agents, {})
+                await self._read_agents(self._agents, NO_WORKSPACES)
         except ApiError as error:
             await self.stop()
             raise ExecutorError(f"The cluster cannot be used: {error}") from error
@@ -260,9 +262,12 @@ class KubernetesExecutor(Executor):
     def _binds(self, record: LaunchRecord) -> bool:
         """Return whether the pods of an attempt are created on their nodes.
 
-        Only the cluster's scheduler has a volume made for a claim that waits for its first pod.
+        Only the cluster's scheduler allocates devices, and has a volume made for a claim that waits for its first
+        pod.
         """
         settings = self._settings
+        if any(is_claimed(resource) for resource in record.resources):
+            return False
         return settings.bind_directly and self._monitor.cluster.are_bound(manifests.claims(record, settings))
 
     def _nodes_of(self, spec: AttemptSpec) -> list[Node | None]:
@@ -394,9 +399,9 @@ class KubernetesExecutor(Executor):
 
     # ---------- state and files
 
-    async def inventory(self) -> tuple[Node, ...]:
+    async def inventory(self, workspaces: WorkspacePlaces = NO_WORKSPACES) -> tuple[Node, ...]:
         """Return the cluster's nodes with labels of the pool."""
-        nodes = self._monitor.nodes()
+        nodes = self._monitor.nodes(workspaces)
         return nodes if self._agents is None else self._agents.describe(nodes)
 
     async def node_groups(self) -> tuple[NodeGroup, ...]:
@@ -435,12 +440,7 @@ class KubernetesExecutor(Executor):
     async def _read_agents(self, agents: NodeAgents, workspaces: WorkspacePlaces) -> bool:
         """Ask all agents; return whether the GPUs of any slots have changed."""
         await agents.read()
-        places = self._monitor.places()
-        for pod in agents.pods():
-            workspace = self._monitor.cluster.workspace_of(*pod)
-            if workspace is not None and workspace in workspaces:
-                places[pod] = workspaces[workspace]
-        return agents.assign(self._monitor.nodes(), places)
+        return agents.assign(self._monitor.nodes(workspaces), self._monitor.places(workspaces))
 
     async def attempts(self) -> tuple[AttemptStatus, ...]:
         """Return the attempts that have or had pods, or were refused before."""

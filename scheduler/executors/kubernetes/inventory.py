@@ -1,29 +1,41 @@
-"""The nodes of the pool, from the cluster's nodes and the pods that are not jobs; pure."""
+"""The nodes of the pool, from the cluster's nodes, the GPUs published there, and the use of others; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
 from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError, NodeGroup
+from springtide.scheduler.executors.kubernetes.devices.claimed import ClaimedDevices
+from springtide.scheduler.executors.kubernetes.devices.published import PublishedGpu, PublishedGpus
+from springtide.scheduler.executors.kubernetes.devices.templates import by_model, resource_of
 from springtide.scheduler.executors.kubernetes.node_groups.groups import ClusterGroup, cluster_groups
 from springtide.scheduler.executors.kubernetes.objects import names
-from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, Taint
+from springtide.scheduler.executors.kubernetes.objects.api_types import (
+    ClusterNode,
+    Pod,
+    ResourceClaim,
+    ResourceSlice,
+    Taint,
+)
 from springtide.scheduler.executors.kubernetes.objects.capacity import HostCapacity
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
     counts,
     gpus_of,
     model_of,
+    own_model,
     pool_names,
 )
 from springtide.scheduler.executors.kubernetes.objects.manifests import pod_tolerations
 from springtide.scheduler.executors.kubernetes.pod_template import requests_beside
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.gpu_types import machine_of
+from springtide.scheduler.executors.kubernetes.slots import PodName, PodPlaces, assign
+from springtide.scheduler.gpu_types import machine_of, type_name
 from springtide.scheduler.model import Closure, Environment, Gpu, Node
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import per_gpu_of
@@ -40,6 +52,7 @@ LEAVING = (
 )
 """Keys of taints by which autoscalers and clouds announce the removal of a node."""
 SIMULATED_GPUS = "springtide.io/simulated-gpus"
+NOWHERE: Final[PodPlaces] = MappingProxyType({})
 REPELLING_EFFECTS = ("NoSchedule", "NoExecute")
 STATIC_NODE_KEYS = {"name", "gpus", "gpu_type", "resource", "environment", "labels", "cpus", "memory", "rdma"}
 
@@ -58,7 +71,7 @@ class Inventory:
     GPUs are numbered slots: the node decides which device a pod gets, so only the number of taken slots matters.
     Slots that count as taken are chosen among those without a job, and stay chosen. Notebooks count by their
     reservations, all other pods wherever they are. All names are those of the pool's nodes; a cluster's node with
-    several resources has several.
+    several resources has several. Of claimed GPUs it is known which pod has which: slots stand for these.
     """
 
     def __init__(self, settings: KubernetesSettings) -> None:
@@ -68,6 +81,11 @@ class Inventory:
         self._cordoned: set[str] = set()
         self._last_of_group: dict[str, Node] = {}
         self._unhealthy: dict[str, int] = {}
+        self._hosts: dict[str, ClusterNode] = {}
+        self._published = PublishedGpus()
+        self._claimed = ClaimedDevices(settings.device_driver, settings.pool, settings.claim_namespaces)
+        self._gpus_of: dict[str, tuple[PublishedGpu, ...]] = {}
+        self._behind: dict[str, dict[int, str]] = {}
         self._of_host: dict[str, tuple[str, ...]] = {}
         self._other_use: dict[tuple[str, str], dict[str, Use]] = {}
         self._nominated_use: dict[tuple[str, str], dict[str, Use]] = {}
@@ -81,22 +99,50 @@ class Inventory:
     def update_node(self, before: ClusterNode | None, after: ClusterNode | None) -> bool:
         """Record the present state of a cluster's node; return whether the inventory changed."""
         host = (after or before or ClusterNode()).metadata.name
+        if after is None:
+            self._hosts.pop(host, None)
+            self._published.forget(host)
+        else:
+            self._hosts[host] = after
+        return self._update_host(host)
+
+    def update_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> bool:
+        """Record the present state of a slice of the driver's; return whether the inventory changed."""
+        hosts = self._published.update(before, after) & self._hosts.keys()
+        changed = [host for host in sorted(hosts) if self._update_host(host)]
+        return bool(changed)
+
+    def update_claim(self, before: ResourceClaim | None, after: ResourceClaim | None) -> bool:
+        """Record the present state of a claim of devices; return whether the inventory may have changed."""
+        return self._claimed.update(before, after)
+
+    def _update_host(self, host: str) -> bool:
+        """Work out the pool's nodes of a cluster's node again; return whether anything of them changed."""
+        after = self._hosts.get(host)
         was = self._of_host.get(host, ())
-        previous = [(self._with_per_gpu(self._nodes[name]), self._unhealthy[name]) for name in was]
+        previous = [self._facts(name) for name in was]
         for name in was:
-            del self._nodes[name], self._unhealthy[name]
-        found = [] if after is None else pool_nodes(after, self._settings, self.groups)
+            del self._nodes[name], self._unhealthy[name], self._gpus_of[name]
+        published = self._published.of(host)
+        found = [] if after is None else pool_nodes(after, self._settings, self.groups, published)
+        by_resource = {resource_of(*model, self._settings): gpus for model, gpus in by_model(published).items()}
         self._cordoned.discard(host)
         if after is not None and after.spec.unschedulable:
             self._cordoned.add(host)
         usable = {} if after is None else counts(after.status.allocatable, self._settings.gpu_resources)
         for node in found:
             self._nodes[node.name] = node
-            self._unhealthy[node.name] = max(0, node.gpus - usable.get(node.resource, 0))
+            self._gpus_of[node.name] = by_resource.get(node.resource, ())
+            is_claimed = bool(self._gpus_of[node.name])
+            self._unhealthy[node.name] = 0 if is_claimed else max(0, node.gpus - usable.get(node.resource, 0))
             self._seen.add(node.name)
         self._of_host[host] = tuple(node.name for node in found)
         self._capacity.update_node(host, {} if after is None else after.status.allocatable)
-        return [(self._with_per_gpu(node), self._unhealthy[node.name]) for node in found] != previous
+        return [self._facts(node.name) for node in found] != previous
+
+    def _facts(self, name: str) -> tuple[Node, int, tuple[PublishedGpu, ...]]:
+        """Return what is known of a node, apart from what others use of it."""
+        return self._with_per_gpu(self._nodes[name]), self._unhealthy[name], self._gpus_of[name]
 
     def update_other_pod(self, before: Pod | None, after: Pod | None) -> bool:
         """Record the present state of a pod other than a job's; return whether the inventory changed."""
@@ -122,7 +168,12 @@ class Inventory:
         return was != now
 
     def _update_capacity(self, before: Pod | None, after: Pod | None) -> bool:
-        """Record another pod without GPUs; return whether the cores, memory or RDMA for each GPU changed."""
+        """Record another pod without GPUs; return whether the cores, memory or RDMA for each GPU changed.
+
+        A pod with claims of devices may have GPUs, and its cores belong to these.
+        """
+        if self._settings.device_class is not None and (after or before or Pod()).spec.resource_claims:
+            return False
         names = self._of_host.get((after or before or Pod()).spec.node_name, ())
         former = [self._with_per_gpu(self._nodes[name]) for name in names]
         self._capacity.update_pod(before, after)
@@ -184,16 +235,38 @@ class Inventory:
         node = self._nodes.get(name)
         return self._with_per_gpu(node) if node is not None and node.environment is Environment.TRAIN else None
 
-    def nodes(self, held: Mapping[str, Collection[int]], *, fresh: bool) -> tuple[Node, ...]:
-        """Return all nodes; ``held`` are the slots that jobs hold.
+    def nodes(
+        self, held: Mapping[str, Collection[int]], *, fresh: bool, places: PodPlaces = NOWHERE
+    ) -> tuple[Node, ...]:
+        """Return all nodes; ``held`` are the slots of jobs, ``places`` those of pods of jobs and workspaces.
 
         Unless ``fresh``, none is available. One that is set aside is not either.
         """
-        return tuple(self._seen_now(node, held, fresh=fresh) for _, node in sorted(self._nodes.items()))
+        by_node: dict[str, dict[PodName, tuple[int, ...]]] = {}
+        for pod, (name, slots) in places.items():
+            by_node.setdefault(name, {})[pod] = slots
+        return tuple(
+            self._seen_now(node, held.get(name, ()), by_node.get(name, {}), fresh=fresh)
+            for name, node in sorted(self._nodes.items())
+        )
 
-    def _seen_now(self, node: Node, held: Mapping[str, Collection[int]], *, fresh: bool) -> Node:
+    def claim_templates(self) -> list[tuple[str, str, int]]:
+        """Return attribute and model of the GPUs that pods may claim, with the numbers of them on one node."""
+        return sorted(
+            {
+                (gpus[0].named_by, gpus[0].model, number)
+                for gpus in self._gpus_of.values()
+                for number in range(1, len(gpus) + 1)
+            }
+        )
+
+    def _seen_now(
+        self, node: Node, held: Collection[int], pods: Mapping[PodName, tuple[int, ...]], *, fresh: bool
+    ) -> Node:
         available = node.available and fresh and machine_of(node.name) not in self._set_aside
-        takers = self._takers(node, held.get(node.name, ()))
+        if self._gpus_of.get(node.name):
+            return structs.replace(self._with_claimed(node, held, pods), available=available)
+        takers = self._takers(node, held)
         return structs.replace(
             self._with_per_gpu(node), available=available, taken=frozenset(takers), takers=takers
         )
@@ -216,40 +289,110 @@ class Inventory:
         self._taken_slots[node.name] = frozenset(takers)
         return takers
 
+    def _with_claimed(self, node: Node, held: Collection[int], pods: Mapping[PodName, tuple[int, ...]]) -> Node:
+        """Return a node with the published GPUs behind its slots; those of others and broken ones are taken."""
+        gpus = {gpu.uuid: gpu for gpu in self._gpus_of[node.name]}
+        keys = {gpu.key: gpu.uuid for gpu in gpus.values()}
+        owners = {uuid: owner for key, uuid in keys.items() if (owner := self._claimed.foreign_owner(key))}
+        owners |= {gpu.uuid: "" for gpu in gpus.values() if not (gpu.usable or self._claimed.is_held(gpu.key))}
+        of_pods: dict[tuple[int, ...], Collection[str]] = {
+            slots: [keys[key] for key in self._claimed.of_pod(pod) if key in keys] for pod, slots in pods.items()
+        }
+        busy = {*held, *(slot for slots in of_pods for slot in slots)}
+        for slot in busy.difference(*of_pods):
+            of_pods[slot,] = ()
+        before = self._behind.get(node.name, {})
+        free = [slot for slot in reversed(range(node.gpus)) if slot not in busy]
+        free.sort(key=lambda slot: before.get(slot) not in owners)
+        taken = structs.replace(node, taken=frozenset(free[: len(owners)]))
+        behind = self._behind[node.name] = assign(taken, list(gpus), of_pods, owners, before)
+        devices = tuple(
+            replace(slot, uuid=gpu.uuid, name=gpu.model or slot.name, memory_mib=gpu.memory_mib)
+            if (gpu := gpus.get(behind.get(slot.index, "")))
+            else slot
+            for slot in node.devices
+        )
+        takers = {slot: owners[uuid] for slot in taken.taken if (uuid := behind.get(slot, "")) in owners}
+        return structs.replace(self._with_per_gpu(node), devices=devices, taken=frozenset(takers), takers=takers)
+
 
 def pool_nodes(
-    node: ClusterNode, settings: KubernetesSettings, groups: Collection[ClusterGroup] = ()
+    node: ClusterNode,
+    settings: KubernetesSettings,
+    groups: Collection[ClusterGroup] = (),
+    published: Collection[PublishedGpu] = (),
 ) -> list[Node]:
-    """Return the pool's view of a node: one for each resource of GPUs; none without an environment label."""
-    host, labels = node.metadata.name, node.metadata.labels
+    """Return the pool's view of a node: one for each resource of GPUs; none without an environment label.
+
+    The ``published`` GPUs count, by model, on a node without extended resources of GPUs, which may be the same.
+    """
+    labels = node.metadata.labels
     environment = labels.get(settings.environment_label)
     if environment not in tuple(Environment):
         return []
-    found = counts(node.status.capacity, settings.gpu_resources)
-    names = pool_names(host, found, settings.gpu_resources)
     closure, since = closure_of(node)
     available = closure is None and _tolerated(node.spec.taints, settings)
     levels = {level: labels[label] for label, level in settings.topology.items() if label in labels}
-    nodes = []
-    for resource, gpus in found.items():
-        if gpus:
-            model = model_of(resource, labels, settings.gpu_type_labels, settings.gpu_resources)
-            nodes.append(
-                Node(
-                    name=names[resource],
-                    gpus=gpus,
-                    gpu_type=settings.types.of(model),
-                    environment=Environment(environment),
-                    labels=levels,
-                    available=available,
-                    devices=_slots(names[resource], gpus, model, simulated=labels.get(SIMULATED_GPUS) == "true"),
-                    resource=resource,
-                    group=next((group.group.name for group in groups if group.has(labels, resource)), ""),
-                    closure=closure,
-                    closed_since=since,
-                )
-            )
-    return nodes
+    return [
+        Node(
+            name=kind.name,
+            gpus=kind.gpus,
+            gpu_type=settings.types.of(kind.model),
+            environment=Environment(environment),
+            labels=levels,
+            available=available,
+            devices=_slots(kind.name, kind.gpus, kind.model, simulated=labels.get(SIMULATED_GPUS) == "true"),
+            resource=kind.resource,
+            group=next((group.group.name for group in groups if group.has(labels, kind.resource)), ""),
+            closure=closure,
+            closed_since=since,
+        )
+        for kind in _extended(node, settings) or _claimed(node, settings, published)
+    ]
+
+
+class _Kind(NamedTuple):
+    """GPUs of a cluster's node that are one node of the pool."""
+
+    name: str
+    resource: str
+    model: str
+    gpus: int
+
+
+def _extended(node: ClusterNode, settings: KubernetesSettings) -> list[_Kind]:
+    """Return the GPUs of a node that pods request as extended resources."""
+    found = counts(node.status.capacity, settings.gpu_resources)
+    names = pool_names(node.metadata.name, found, settings.gpu_resources)
+    return [
+        _Kind(
+            names[resource],
+            resource,
+            model_of(resource, node.metadata.labels, settings.gpu_type_labels, settings.gpu_resources),
+            gpus,
+        )
+        for resource, gpus in found.items()
+        if gpus
+    ]
+
+
+def _claimed(node: ClusterNode, settings: KubernetesSettings, published: Collection[PublishedGpu]) -> list[_Kind]:
+    """Return the GPUs of a node that pods claim; those of the first model have the node's name.
+
+    Labels of no vendor, by which an admin says the type, come before the model that the driver names.
+    """
+    host, labels, found = node.metadata.name, node.metadata.labels, by_model(published)
+    kinds: list[_Kind] = []
+    for (named_by, model), gpus in found.items():
+        own = own_model(labels, settings.gpu_type_labels, settings.gpu_resources) if len(found) == 1 else ""
+        usual = model_of(settings.gpu_resources[0], labels, settings.gpu_type_labels, settings.gpu_resources)
+        resource = resource_of(named_by, model, settings)
+        name = f"{host}/{type_name(model or usual)}" if kinds else host
+        is_unique = all(kind.name != name for kind in kinds)
+        kinds.append(
+            _Kind(name if is_unique else f"{host}/{resource}", resource, own or model or usual, len(gpus))
+        )
+    return kinds
 
 
 def static_nodes(settings: KubernetesSettings) -> list[Node]:

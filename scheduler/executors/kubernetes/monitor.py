@@ -18,6 +18,7 @@ from springtide.scheduler.executors.base import (
     ExitKind,
     InventoryChanged,
     Observation,
+    WorkspacePlaces,
 )
 from springtide.scheduler.executors.files.tail import Tail
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
@@ -25,11 +26,13 @@ from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
 from springtide.scheduler.executors.kubernetes.cluster_resources import ClusterResources
 from springtide.scheduler.executors.kubernetes.ends import DELETED, WorkerEnd, lost
 from springtide.scheduler.executors.kubernetes.follower import Follower
+from springtide.scheduler.executors.kubernetes.inventory import NOWHERE
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.pods import PodControl
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.kubernetes.slots import PodPlaces
 from springtide.scheduler.executors.kubernetes.start_failures import start_failure, verdict_of
 from springtide.scheduler.executors.kubernetes.traces import Trace, read_trace, read_traces
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
@@ -74,6 +77,7 @@ class AttemptMonitor:
         now: Callable[[], float],
     ) -> None:
         self.attempts: dict[AttemptKey, Attempt] = {}
+        self._claims_gpus = settings.device_class is not None
         self._pods = pods
         self._records = records
         self._stalls = stalls
@@ -300,18 +304,19 @@ class AttemptMonitor:
 
     # ---------- state
 
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self, workspaces: WorkspacePlaces) -> tuple[Node, ...]:
         """Return the pool's nodes, with the GPUs that pods other than jobs take."""
         self._inventory_read.set()
         held: dict[str, set[int]] = {}
         for attempt in self.attempts.values():
             for worker in attempt.workers.values() if not attempt.gone else ():
                 held.setdefault(worker.node, set()).update(worker.gpus)
-        return self.cluster.inventory.nodes(held, fresh=self._fresh)
+        places = self.places(workspaces) if self._claims_gpus else NOWHERE
+        return self.cluster.inventory.nodes(held, fresh=self._fresh, places=places)
 
-    def places(self) -> dict[tuple[str, str], tuple[str, tuple[int, ...]]]:
-        """Return node and slots of each live pod with GPUs, by its namespace and name."""
-        return {
+    def places(self, workspaces: WorkspacePlaces) -> PodPlaces:
+        """Return node and slots of each live pod of a job or workspace with GPUs, by its namespace and name."""
+        return self.cluster.places_of(workspaces) | {
             (pod.metadata.namespace, pod.metadata.name): (worker.node, worker.gpus)
             for attempt in self.attempts.values()
             for rank, pod in attempt.live_pods

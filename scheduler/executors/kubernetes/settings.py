@@ -33,6 +33,10 @@ class KubernetesSettings:
     ``gpus``, and optionally ``gpu_type``, ``resource``, ``environment``, ``labels``, ``cpus``, ``memory``,
     ``rdma``) are used in place of the cluster's nodes if the service may not list them.
 
+    With a ``device_class`` the GPUs that the driver ``device_driver`` publishes in ResourceSlices count on nodes
+    without ``gpu_resources``, and pods claim them by this DeviceClass: those of jobs, and notebooks in
+    ``notebook_namespace`` (empty: in ``namespace``).
+
     ``run_as`` and ``fs_group`` are user and group of a job's processes; the service runs as the same user, or as
     root. Both are None if the cluster assigns them, as OpenShift does to all pods of a namespace, the service's
     among them. A job without a request of its own gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each
@@ -73,6 +77,9 @@ class KubernetesSettings:
     jobs_host_path: str | None = None
     jobs_sub_path: str = ""
     gpu_resources: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/mig-*", "amd.com/gpu")
+    device_class: Annotated[str, Meta(min_length=1)] | None = None
+    device_driver: Annotated[str, Meta(min_length=1)] = "gpu.nvidia.com"
+    notebook_namespace: str = ""
     types: DeclaredTypes = DeclaredTypes()  # noqa: RUF009 - frozen
     node_selector: Mapping[str, str] = field(default_factory=dict)
     topology: Mapping[str, str] = field(
@@ -114,3 +121,8 @@ class KubernetesSettings:
     placeholder_image: str = "registry.k8s.io/pause:3.10"
     placeholder_priority_class: str | None = None
     service_pod: str = ""
+
+    @property
+    def claim_namespaces(self) -> tuple[str, ...]:
+        """The namespaces whose pods claim GPUs for the pool."""
+        return tuple(dict.fromkeys((self.namespace, self.notebook_namespace or self.namespace)))

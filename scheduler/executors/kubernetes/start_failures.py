@@ -40,6 +40,8 @@ CONTAINER_PATIENCE = 30.0
 """Time for a container to be created after that failed, in seconds."""
 PREPARATION_PATIENCE = 180.0
 """Time for a node to attach and mount the volumes of a pod that it has, and to give it a network, in seconds."""
+CLAIM_PATIENCE = 60.0
+"""Time for the cluster to make the claim of a pod's GPUs, in seconds."""
 START_PATIENCE = 1800.0
 """Time for a pod to run if nothing is reported to fail, in seconds."""
 _INVALID_NAME = "InvalidImageName"
@@ -119,6 +121,9 @@ def _pod_failure(pod: Pod, planned: str) -> tuple[float, Verdict] | None:
         if waiting.reason in _CONTAINER:
             return CONTAINER_PATIENCE, Verdict(ExitKind.BLOCKED, f"The job's container cannot be created: {why}")
         return _unprepared(pod)
+    if len(pod.status.resource_claim_statuses) < len(pod.spec.resource_claims):
+        detail = f"The cluster made no claim of its GPUs within {CLAIM_PATIENCE:g} s."
+        return CLAIM_PATIENCE, Verdict(ExitKind.BLOCKED, detail, unprepared=True)
     scheduled = pod.condition("PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return None

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from springtide.scheduler.executors import notebooks
 from springtide.scheduler.executors.accounts import Account, AccountError, Accounts
 from springtide.scheduler.executors.base import (
+    NO_WORKSPACES,
     AttemptKey,
     AttemptSpec,
     AttemptStatus,
@@ -401,7 +402,7 @@ class LocalExecutor(Executor):
 
     # ---------- state and files
 
-    async def inventory(self) -> tuple[Node, ...]:
+    async def inventory(self, workspaces: WorkspacePlaces = NO_WORKSPACES) -> tuple[Node, ...]:  # noqa: ARG002
         """Return the nodes that the GPUs of this machine are divided into, with the limits of jobs on them."""
         as_root = self._accounts is None and os.geteuid() == 0
         limits = self._limits.described(as_root=as_root)

@@ -106,6 +106,13 @@ def test_all_that_no_setting_can_be_is_refused_at_once_by_place_and_name(templat
             "train.rdma.networks is about RDMA, and train.rdma.resources is",
         ),
         ({"nodes": {"static": [{"name": "a", "gpus": 8, "rdma": 8}]}}, "nodes.static: the node a is about RDMA"),
+        (
+            {
+                "train": {"devices": {"enabled": True}},
+                "nodes": {"list": False, "static": [{"name": "a", "gpus": 8}]},
+            },
+            "published GPUs are seen only where the service lists",
+        ),
         ({"train": {"images": ["teams/*"]}}, "the first one is used where a job asks for none"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -84,6 +84,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "attached": ATTACHED,
     "namespaced": NAMESPACED,
     "own hub of the guide": shown_values()["own-hub"],
+    "claimed GPUs": {"train": {"devices": {"enabled": True}}},
 }
 
 
@@ -280,6 +281,43 @@ def train_policy(objects: list[dict[str, Any]]) -> dict[str, Any]:
     policies = of_kind(objects, "ValidatingAdmissionPolicy")
     spec: dict[str, Any] = next(each["spec"] for name, each in policies.items() if name.endswith("-train"))
     return spec
+
+
+def test_only_where_gpus_are_claimed_may_the_service_do_anything_with_devices(template: Template) -> None:
+    def rules_about_devices(objects: list[dict[str, Any]]) -> dict[tuple[str, str], list[tuple[str, ...]]]:
+        return {
+            (made["metadata"].get("namespace", ""), resource): rule["verbs"]
+            for made in objects
+            if made["kind"] in ("Role", "ClusterRole")
+            for rule in made["rules"]
+            if "resource.k8s.io" in rule["apiGroups"]
+            for resource in rule["resources"]
+        }
+
+    usual = template({})
+    assert not rules_about_devices(usual)
+    assert "device_class" not in service_settings(usual)["kubernetes"]
+    jobs = {"namespace": {"name": "jobs"}, "jobs": {"existingClaim": "shared"}}
+    objects = template({"train": {"devices": {"enabled": True, "deviceClass": "big.example.com"}, **jobs}})
+    assert rules_about_devices(objects) == {
+        ("", "deviceclasses"): ["get"],
+        ("", "resourceclaims"): ["list", "watch"],
+        ("", "resourceslices"): ["list", "watch"],
+        ("jobs", "resourceclaimtemplates"): ["list", "watch", "create"],
+        ("pool", "resourceclaimtemplates"): ["list", "watch", "create"],
+    }
+    bound = {(made["metadata"]["namespace"], made["roleRef"]["name"]) for made in of_all(objects, "RoleBinding")}
+    assert {("jobs", "springtide-devices"), ("pool", "springtide-devices")} <= bound
+    told = cluster_settings(service_settings(objects)["kubernetes"], state_dir=Path("/state"), images=("a",))
+    assert (told.device_class, told.device_driver) == ("big.example.com", "gpu.nvidia.com")
+    assert told.claim_namespaces == ("jobs", "pool")
+    (policy,) = [
+        made
+        for made in objects
+        if made["kind"] == "ValidatingAdmissionPolicy" and made["metadata"]["name"].endswith("-train")
+    ]
+    matched = [each["resources"] for each in policy["spec"]["matchConstraints"]["resourceRules"]]
+    assert ["resourceclaimtemplates"] in matched
 
 
 def test_what_shapes_pods_reaches_the_service_and_the_policy_knows_what_it_names(template: Template) -> None:

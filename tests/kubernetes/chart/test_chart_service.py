@@ -22,6 +22,7 @@ from chart_machine import (
     run_part,
 )
 from cluster import Cluster, until
+from dra_driver import DraDriver, dra_driver, gpus
 from traitlets.config.loader import PyFileConfigLoader
 
 from springtide.scheduler.client import Client, PoolError
@@ -52,10 +53,14 @@ def test_the_service_knows_the_admins_groups_and_leads_of_the_charts_hub(
 
 
 class Installed:
-    """An installation whose pods are processes here, but for those of jobs."""
+    """An installation whose pods are processes here, but for those of jobs.
 
-    def __init__(self, cluster: Cluster, namespace: str, pool: Client) -> None:
+    It has two nodes with four GPUs, and one with eight that ``driver`` publishes.
+    """
+
+    def __init__(self, cluster: Cluster, namespace: str, pool: Client, driver: DraDriver) -> None:
         self.cluster = cluster
+        self.driver = driver
         self.namespace = namespace
         self.pool = pool
 
@@ -77,11 +82,19 @@ class Installed:
 @pytest.fixture
 def installed(cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
     helm, machine, ports = Helm(tmp_path / "helm", cluster.env), Machine(tmp_path), Ports()
-    with cluster.namespace(RESTRICTED) as namespace, volumes(cluster, namespace):
+    with (
+        cluster.namespace(RESTRICTED) as namespace,
+        volumes(cluster, namespace),
+        dra_driver(cluster, namespace) as driver,
+    ):
         labels = {"springtide.io/pool": namespace, "springtide.io/environment": "train"}
         cluster.add_fake_nodes(2, gpus=4, labels=labels, prefix=namespace)
+        of_one_type = {**labels, "springtide.io/gpu-type": "gpu"}
+        (node,) = cluster.add_fake_nodes(1, labels=of_one_type, prefix=f"claimed-{namespace}", resources={})
+        driver.publish(node, gpus(node, 8))
         values = own_hub_values(machine, ports, {"grace": 1, "min_runtime": 0})
-        values["train"] = {"nodeSelector": {"springtide.io/pool": namespace}}
+        devices = {"enabled": True, "deviceClass": driver.name, "driver": driver.name}
+        values["train"] = {"nodeSelector": {"springtide.io/pool": namespace}, "devices": devices}
         try:
             helm.run("install", "springtide", str(helm.chart), "-n", namespace, UNCHECKED, values=values)
             objects = helm.template(values, namespace=namespace)
@@ -94,7 +107,7 @@ def installed(cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
                 logged_in(url, "susan") as susan,
                 Client(f"{url}/services/springtide", susan.token, timeout=PATIENCE_S) as pool,
             ):
-                yield Installed(cluster, namespace, pool)
+                yield Installed(cluster, namespace, pool, driver)
         finally:
             machine.stop()
             helm.run("uninstall", "springtide", "-n", namespace, "--ignore-not-found")
@@ -118,6 +131,15 @@ def test_jobs_run_with_the_rights_that_the_chart_gives(installed: Installed) -> 
     until(
         lambda: not installed.of_gang("networkpolicies", gang), "the gang's policy is gone", timeout_s=PATIENCE_S
     )
+
+    driver = installed.driver
+    big = pool.submit(Submission(argv=["train"], gpus=8)).id
+    installed.until_state(big, "running")
+    [pod] = installed.pods(big)
+    assert len(driver.devices(namespace)[pod["metadata"]["name"]]) == 8
+    cluster.end_pod(namespace, pod["metadata"]["name"], 0)
+    installed.until_state(big, "succeeded")
+    until(lambda: not driver.claims(namespace), "no claim is left", timeout_s=PATIENCE_S)
 
     with pytest.raises(PoolError, match="evil"):
         pool.submit(Submission(argv=["train"], image="evil/image"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from cluster import Cluster, until
+from dra_driver import dra_driver, gpus
 
 from springtide.hub_extension.command import main
 
@@ -73,6 +75,13 @@ def of_account(cluster: Cluster, namespace: str, folder: Path) -> Path:
     return folder / "reader.yaml"
 
 
+def rights_that_lack(config: Path, kubeconfig: Path) -> int:
+    """Return how many rights an account lacks, by a sentence that names three of them and counts the others."""
+    _, found = examined(config, kubeconfig)
+    (others,) = re.findall(r"and (\d+) more", found["rights"]["said"])
+    return 3 + int(others)
+
+
 def test_a_sound_cluster_has_no_problem(cluster: Cluster, namespace: str, config: Path) -> None:
     prepared(cluster, namespace)
     code, found = examined(config, cluster.kubeconfig)
@@ -123,6 +132,43 @@ def test_claims_of_datasets_and_agents_that_are_missing_are_named(
     config.write_text(f"{config.read_text()}{static}\n")
     code, found = examined(config, cluster.kubeconfig)
     assert (code, found["agents"]["said"]) == (0, "1 node of the pool, an agent on each."), found["settings"]
+
+
+def test_published_gpus_their_class_and_claims_of_others_are_named(
+    cluster: Cluster, namespace: str, config: Path
+) -> None:
+    prepared(cluster, namespace)
+    labels = {"springtide.io/pool": namespace, "springtide.io/environment": "train"}
+    (node,) = cluster.add_fake_nodes(1, labels=labels, prefix=f"claimed-{namespace}", resources={})
+    reader = of_account(cluster, namespace, config.parent)
+    lacks = rights_that_lack(config, reader)
+    _, found = examined(config, cluster.kubeconfig)
+    assert found["GPUs"]["said"] == f"{node} has no nvidia.com/gpu or nvidia.com/mig-* or amd.com/gpu."
+    assert "published GPUs" not in found
+
+    name = f"gpu.{namespace}.test"
+    config.write_text(
+        f"{config.read_text()}c.Springtide.kubernetes.update(device_class={name!r}, device_driver={name!r})\n"
+    )
+    assert rights_that_lack(config, reader) == lacks + 7, "templates of claims, slices and claims"
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 1
+    assert found["GPUs"]["said"].endswith(f"and no GPU that {name} publishes.")
+    assert found["published GPUs"]["said"] == f"The driver {name} has published no device."
+
+    with dra_driver(cluster, namespace) as driver:
+        driver.publish(node, gpus(node, 4))
+        driver.foreign_pod(namespace, "bert", node, 2)
+        until(lambda: "bert" in driver.devices(namespace), "the claim has GPUs")
+        code, found = examined(config, cluster.kubeconfig)
+        assert code == 0, found
+        assert found["published GPUs"]["said"] == f"{name} publishes 4 GPUs on 1 node; pods claim them by {name}."
+        assert found["train nodes"]["said"].startswith("12 GPUs on 2 nodes")
+        assert f"{namespace}/bert 2 on {node} (train)" in found["GPUs of others"]["said"]
+
+        driver.publish(node, gpus(node, 4), generation=2, of=2)
+        code, found = examined(config, cluster.kubeconfig)
+        assert (code, found["rights"]["status"]) == (1, "ok")
 
 
 def test_the_cluster_tries_the_pods_as_the_admin_shapes_them(

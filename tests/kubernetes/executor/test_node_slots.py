@@ -8,7 +8,8 @@ from typing import TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from springtide.scheduler.executors.kubernetes.agents import assign, described, gpus_of_node
+from springtide.scheduler.executors.kubernetes.agents import claimed_slots, described, gpus_of_node
+from springtide.scheduler.executors.kubernetes.slots import assign
 from springtide.scheduler.model import Gpu, Node
 from springtide.scheduler.telemetry.agent.report import ReportedGpu
 
@@ -45,6 +46,19 @@ def test_taken_slots_stand_for_the_gpus_of_other_pods() -> None:
 
 def test_gpus_that_the_report_does_not_have_are_behind_no_slot() -> None:
     assert assign(node(), ["A", "B"], {(2, 3): ("X", "B")}, (), {}) == {2: "B", 0: "A"}
+
+
+def test_claimed_gpus_are_behind_the_slots_that_their_claims_say_and_have_islands_when_all_are_reported() -> None:
+    devices = tuple(Gpu(name, index, "H100") for index, name in enumerate("DBAC"))
+    claimed = Node("dgx", 4, "h100", devices=devices, resource="springtide-h100-0123abcd")
+    reported = [ReportedGpu(gpu.uuid, gpu.name, gpu.memory_mib, gpu.linked, gpu.socket) for gpu in pairs()]
+    stranger = ReportedGpu("X", "NVIDIA L4", 24)
+    of_node = gpus_of_node(claimed, False, [*reported, stranger])
+    assert of_node == reported
+    found = described(claimed, claimed_slots(claimed, of_node), reported)
+    assert [gpu.uuid for gpu in found.devices] == list("DBAC")
+    assert found.islands == ((0, 3), (1, 2))
+    assert claimed_slots(claimed, [reported[0], stranger]) == {2: "A"}
 
 
 World: TypeAlias = tuple[Node, list[str], dict[tuple[int, ...], tuple[str, ...]], set[str], dict[int, str]]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from api_relay import ApiRelay
 from cluster import POOL_LABEL, Cluster
+from dra_driver import DraDriver, dra_driver
 from kube_hub import ENVIRONMENT, KubeHub, notebooks, until
 from real_node import volume
 
@@ -59,12 +60,25 @@ def api_relay(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="module")
+def driver(cluster: Cluster, place: str) -> Iterator[DraDriver]:
+    """A driver whose published GPUs count in the pool; it has not published any."""
+    with dra_driver(cluster, place) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
 def running_hub(
-    cluster: Cluster, place: str, api_relay: ApiRelay, tmp_path_factory: pytest.TempPathFactory
+    cluster: Cluster,
+    place: str,
+    driver: DraDriver,
+    api_relay: ApiRelay,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[KubeHub]:
     directory = tmp_path_factory.mktemp("hub")
     data = volume(cluster, directory / "data", claim=(place, "data"))
-    hub = KubeHub(directory, cluster, place, CONFIG, api_relay.kubeconfig, train_jobs=[place], datasets=DATASETS)
+    devices = {"device_class": driver.name, "device_driver": driver.name}
+    settings = {"train_jobs": [place], "datasets": DATASETS}
+    hub = KubeHub(directory, cluster, place, CONFIG, api_relay.kubeconfig, devices, **settings)
     with data, notebooks() as url:
         try:
             hub.start(url)

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from api_relay import ApiRelay
-from cluster import Cluster
-from kube_hub import START_TIMEOUT_S, KubeHub, until
+from cluster import POOL_LABEL, Cluster
+from dra_driver import DraDriver, gpus
+from kube_hub import ENVIRONMENT, START_TIMEOUT_S, KubeHub, until
 
 GPU = "nvidia.com/gpu"
 
@@ -37,6 +38,45 @@ def test_a_notebook_runs_on_the_build_node_of_its_gpus(hub: KubeHub, place: str)
     [node] = [node.name for node in hub.pool.pool().nodes if any(cell.holder for cell in node.gpus)]
     assert pod["spec"]["nodeName"] == node
     assert hub.held() == {("susan", ""): 2}
+
+
+def test_a_notebook_claims_gpus_that_a_driver_publishes_and_gives_them_back(
+    hub: KubeHub, cluster: Cluster, place: str, driver: DraDriver
+) -> None:
+    labels = {POOL_LABEL: place, ENVIRONMENT: "build", "springtide.io/gpu-type": "gpu"}
+    (node,) = cluster.add_fake_nodes(1, labels=labels, prefix=f"claimed-{place}", resources={})
+    driver.publish(node, gpus(node, 2))
+    others = [f"{place}-build-{number}" for number in range(2)]
+
+    def open_nodes() -> set[str]:
+        return {each.name for each in hub.pool.pool().nodes if each.environment == "build" and each.available}
+
+    def cordon(*, closed: bool) -> None:
+        for each in others:
+            cluster.request("PATCH", f"/api/v1/nodes/{each}", {"spec": {"unschedulable": closed}})
+
+    try:
+        cordon(closed=True)
+        until("the only open build node is that of the driver", lambda: open_nodes() == {node})
+        hub.start_notebook("susan", {"gpus": 1}).raise_for_status()
+        pod = hub.ready("susan")
+        assert pod["spec"]["nodeName"] == node
+        assert GPU not in notebook(pod)["resources"].get("limits", {})
+        (device,) = driver.devices(place)[pod["metadata"]["name"]]
+        named = {f"GPU-{node}-{device.removeprefix('gpu-')}"}
+
+        def held() -> set[str]:
+            cells = [cell for each in hub.pool.pool().nodes for cell in each.gpus]
+            return {cell.uuid for cell in cells if cell.holder is not None and cell.holder.kind == "workspace"}
+
+        until("the workspace is shown with the GPU of its claim", lambda: held() == named)
+        hub.stop_notebook("susan")
+        until("its claim is gone", lambda: not driver.claims(place))
+    finally:
+        cordon(closed=False)
+        driver.withdraw(node)
+        cluster.remove_nodes([node])
+        until("the nodes are as before", lambda: open_nodes() == {*others})
 
 
 def test_a_notebook_knows_its_image_and_the_pool_and_leaves_gpus_to_the_node(hub: KubeHub) -> None:

@@ -12,6 +12,7 @@ from simulation.virtual_time import CrashedError
 from simulation.world import World
 
 from springtide.scheduler.executors.base import (
+    NO_WORKSPACES,
     AttemptKey,
     AttemptSpec,
     AttemptStatus,
@@ -21,6 +22,7 @@ from springtide.scheduler.executors.base import (
     OutputFile,
     Report,
     StaleEpochError,
+    WorkspacePlaces,
 )
 from springtide.scheduler.model import Node
 from springtide.scheduler.own_outputs import OwnOutputs
@@ -70,7 +72,7 @@ class SimulatedExecutor(Executor):
     async def take_over(self, epoch: int) -> None:
         self._world.epoch = max(self._world.epoch, epoch)
 
-    async def inventory(self) -> tuple[Node, ...]:
+    async def inventory(self, workspaces: WorkspacePlaces = NO_WORKSPACES) -> tuple[Node, ...]:  # noqa: ARG002
         await self._travel()
         self._faults.lose_answer()
         return self._world.nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -73,8 +74,17 @@ class ContainerStatus(ApiType, frozen=True):
     container_id: str = msgspec.field(default="", name="containerID")
 
 
+class PodResourceClaim(ApiType, frozen=True):
+    """A ResourceClaim that a pod uses, by the name that its containers have for it."""
+
+    name: str = ""
+
+
 class PodStatus(ApiType, frozen=True):
-    """The status of a pod; ``nominated_node_name`` is the node on which GPUs are being freed for it."""
+    """The status of a pod; ``nominated_node_name`` is the node on which GPUs are being freed for it.
+
+    Its ``resource_claim_statuses`` are of the claims that the cluster has made.
+    """
 
     phase: str = ""
     reason: str = ""
@@ -85,6 +95,7 @@ class PodStatus(ApiType, frozen=True):
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodResourceClaim, ...] = ()
 
 
 class ResourceRequirements(ApiType, frozen=True):
@@ -106,6 +117,7 @@ class PodSpec(ApiType, frozen=True):
 
     node_name: str = ""
     priority_class_name: str = ""
+    resource_claims: tuple[PodResourceClaim, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
 
@@ -206,3 +218,92 @@ class VolumeClaim(ApiType, frozen=True):
     def access_modes(self) -> tuple[str, ...]:
         """The access modes of its volume; those that it asks for while it has none."""
         return self.status.access_modes or self.spec.access_modes
+
+
+class DeviceAttribute(ApiType, frozen=True):
+    """An attribute of a device that is a text; those of other kinds are empty."""
+
+    string: str = ""
+
+
+class DeviceCapacity(ApiType, frozen=True):
+    """A capacity of a device."""
+
+    value: str | int | float = 0
+
+
+class Device(ApiType, frozen=True):
+    """A device that a driver for dynamic resource allocation publishes."""
+
+    name: str
+    attributes: dict[str, DeviceAttribute] = {}
+    capacity: dict[str, DeviceCapacity] = {}
+    taints: tuple[Taint, ...] = ()
+    consumes_counters: tuple[dict[str, Any], ...] = ()
+    allow_multiple_allocations: bool = False
+
+
+class ResourcePool(ApiType, frozen=True):
+    """The pool that a slice is part of; a consumer uses the slices of the newest generation only."""
+
+    name: str
+    generation: int = 0
+    resource_slice_count: int = 1
+
+
+class ResourceSliceSpec(ApiType, frozen=True):
+    """The specification of a slice; ``node_name`` is empty for devices that several nodes reach."""
+
+    driver: str
+    pool: ResourcePool
+    node_name: str = ""
+    devices: tuple[Device, ...] = ()
+
+
+class ResourceSlice(ApiType, frozen=True):
+    """A part of the devices of one driver."""
+
+    metadata: ObjectMeta
+    spec: ResourceSliceSpec
+
+
+class AllocatedDevice(ApiType, frozen=True):
+    """A device that a claim has; with ``admin_access`` it is only watched, and others may have it."""
+
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool = False
+
+
+class DeviceAllocation(ApiType, frozen=True):
+    """The devices that a claim has."""
+
+    results: tuple[AllocatedDevice, ...] = ()
+
+
+class ClaimAllocation(ApiType, frozen=True):
+    """What a claim was allocated."""
+
+    devices: DeviceAllocation = DeviceAllocation()
+
+
+class ClaimConsumer(ApiType, frozen=True):
+    """An object that uses a claim, most often a pod of its namespace."""
+
+    resource: str
+    name: str
+
+
+class ResourceClaimStatus(ApiType, frozen=True):
+    """The status of a claim; without an allocation it has no devices."""
+
+    allocation: ClaimAllocation | None = None
+    reserved_for: tuple[ClaimConsumer, ...] = ()
+
+
+class ResourceClaim(ApiType, frozen=True):
+    """A claim of devices."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    status: ResourceClaimStatus = ResourceClaimStatus()

@@ -76,6 +76,12 @@ def model_of(resource: str, labels: Mapping[str, str], type_labels: Sequence[str
     return model if type_name(model).endswith(profile) else f"{model}-{profile}"
 
 
+def own_model(labels: Mapping[str, str], type_labels: Sequence[str], patterns: Sequence[str]) -> str:
+    """Return the model that an admin has labelled a node with, empty if only labels of vendors say one."""
+    vendors = {_vendor(pattern) for pattern in patterns}
+    return next((labels[each] for each in type_labels if each in labels and _vendor(each) not in vendors), "")
+
+
 def _vendor(label: str) -> str:
     return label.partition("/")[0]
 

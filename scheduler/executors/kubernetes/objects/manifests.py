@@ -22,6 +22,7 @@ from springtide.scheduler.executors.kubernetes.settings import KubernetesSetting
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import Object
 from springtide.scheduler.model import HomeAccess, Worker
+from springtide.scheduler.resources import device_claims
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 JOB_ROOT = PurePosixPath("/springtide/job")
@@ -45,7 +46,7 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
     ``image`` is the image of its pods, ``home`` the volume claim of its user's home (None: no home), ``program``
     the supervisor's path in the volume of jobs, ``digest`` identifies all of these. ``resources``
-    are the extended resources of the workers' GPUs in the order of the placement, empty in records of earlier
+    are the resources of the workers' GPUs in the order of the placement, empty in records of earlier
     versions. ``per_gpu`` are the known cores, memory and RDMA for each GPU of a worker, by worker. ``bound``: pods
     with GPUs are created on their nodes; otherwise the cluster binds them. ``access`` is how they have the home.
     """
@@ -196,6 +197,9 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings, *, owner
         "containers": [_container(record, index, settings)],
         "volumes": _volumes(record, settings),
     }
+    resource = _resource(record, index, settings)
+    if worker.gpus and device_claims.is_claimed(resource):
+        spec["resourceClaims"] = device_claims.pod_claims(resource, len(worker.gpus))
     if settings.priority_class:
         spec["priorityClassName"] = settings.priority_class
     if settings.image_pull_secrets:
@@ -330,8 +334,9 @@ def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -
     per_gpu = record.per_gpu[index] if record.per_gpu else UNSPECIFIED
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
-    if gpus:
-        resource = record.resources[index] if record.resources else settings.gpu_resources[0]
+    resource = _resource(record, index, settings)
+    is_claimed = bool(gpus) and device_claims.is_claimed(resource)
+    if gpus and not is_claimed:
         requests[resource] = limits[resource] = str(gpus)
     if options.rdma:
         devices = {name: str(number) for name, number in settings.rdma_resources.items()}
@@ -344,7 +349,13 @@ def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -
         requests["memory"] = limits["memory"] = str(options.memory) if options.memory else f"{mib}Mi"
     if settings.disk_limit:
         requests["ephemeral-storage"], limits["ephemeral-storage"] = "0", settings.disk_limit
-    return {"requests": requests, "limits": limits}
+    claims = {"claims": device_claims.container_claims()} if is_claimed else {}
+    return {"requests": requests, "limits": limits, **claims}
+
+
+def _resource(record: LaunchRecord, index: int, settings: KubernetesSettings) -> str:
+    """Return the resource of the GPUs of a worker."""
+    return record.resources[index] if record.resources else settings.gpu_resources[0]
 
 
 def _milli_cores(record: LaunchRecord, index: int, settings: KubernetesSettings) -> int:
