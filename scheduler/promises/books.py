@@ -250,8 +250,8 @@ class Books:
 
     def account_of(self, job: Job) -> Account:
         """Return the account of the type of the job's GPUs, or of the first type that it accepts."""
-        first = (*self.accepted(job), *self.types)[0]
-        return self.account_at(job.placement or job.reserved) or self.accounts[first]
+        there = self.account_at(job.placement or job.reserved)
+        return self.accounts[(*self.accepted(job), *self.types)[0]] if there is None else there
 
     def account_at(self, placement: Placement) -> Account | None:
         """Return the account of the type of these GPUs; None if none of their nodes is known."""

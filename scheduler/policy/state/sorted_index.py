@@ -55,7 +55,7 @@ class SortedIndex:
 
     def take_up_to(self, bound: float) -> list[str]:
         """Remove the keys with numbers up to a bound, and return them."""
-        taken = self.up_to(bound)
+        taken = self.up_to(bound) if self.first() <= bound else []
         for key in taken:
             self.discard(key)
         return taken
