@@ -76,6 +76,7 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
         FreeGpus(builder).serve()
     if _all_served(builders):
         return
+    decided = len(builders[0].decided)
     for builder in builders:
         backfill(builder)
         _free_pausing(builder.state)
@@ -89,7 +90,8 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
             GrowIntoQuota(builder).serve()
         PreemptJobs(builder).serve()
     for builder in _in_turn(builders):
-        if builder.is_calm:
+        # Without a decision since the first pass only running jobs that want workers may get more than they did then.
+        if builder.is_calm and (builder.state.partial or len(builder.decided) > decided):
             FreeGpus(builder, borrowing=True).serve()
     for turn in turns:
         turn.take()

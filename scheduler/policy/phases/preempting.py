@@ -50,7 +50,7 @@ class PreemptJobs(Means):
         """Return the projects in which a running job may have to make room for a waiting one; others are idle."""
         for name in self.builder.memo.projects_to_search(self.builder.changed_nodes):
             leaf = self.state.tree.leaves[name]
-            if any(self.promising(leaf, each) for _, each in self.state.queues[name].heads()):
+            if any(self._promising(leaf, each, -key[0]) for key, each in self.state.queues[name].heads()):
                 self._leaves.append(leaf)
             else:
                 self._mark_idle(leaf)

@@ -18,6 +18,7 @@ from springtide.scheduler.policy.state.job_queues import (
     JobQueues,
     PlacementConstraints,
     QueueKey,
+    SchedulingClass,
     scheduling_class_of,
 )
 from springtide.scheduler.policy.state.nodes import NodePool
@@ -173,8 +174,9 @@ class ClusterState:
             self._due.discard(job.id)
             moved_up = self._moved_up(job)
             if job.id in self._queue_keys:
-                self._dequeue(before)
-                self._enqueue(job, moved_up)
+                if self._place_in_line(job, moved_up) != (self._queue_keys[job.id], scheduling_class_of(before)):
+                    self._dequeue(before)
+                    self._enqueue(job, moved_up)
                 if self.pool.closing:
                     self._look_at_closing(job)
                 self.changed_projects.add(self.tree.leaves[job.project])
@@ -304,14 +306,18 @@ class ClusterState:
     # ---------- order and service
 
     def _enqueue(self, job: Job, moved_up: int) -> None:
-        least_served = self.settings.order is Order.LEAST_SERVED
-        key = self._queue_keys[job.id] = _queue_key(job, service_rank_of(job, moved_up) if least_served else 0)
-        scheduling_class = scheduling_class_of(job)
+        key, scheduling_class = self._place_in_line(job, moved_up)
+        self._queue_keys[job.id] = key
         self.queues[job.project].add(scheduling_class, key)
         self.constraint_counts[scheduling_class.constraints] += 1
         self.waits.set(job.id, waiting_since(job))
         if job.time_limit is not None:
             self.time_limits.set(job.id, job.time_limit)
+
+    def _place_in_line(self, job: Job, moved_up: int) -> tuple[QueueKey, SchedulingClass]:
+        """Return the job's place among those of its class, and the class."""
+        least_served = self.settings.order is Order.LEAST_SERVED
+        return _queue_key(job, service_rank_of(job, moved_up) if least_served else 0), scheduling_class_of(job)
 
     def _dequeue(self, job: Job) -> None:
         scheduling_class = scheduling_class_of(job)

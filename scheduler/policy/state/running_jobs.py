@@ -87,7 +87,7 @@ class RunningJobs:
             self._victims.add(_eviction_key(job))
         if job.id in self._rotating:
             self._rotating[job.id] = job
-            for level, times in self._ripe_times.items():
+            for level, times in self._ripe_times.items() if before.usual_runtime != job.usual_runtime else ():
                 times.set(job.id, self._ripe_time(job, level))
 
     @property
