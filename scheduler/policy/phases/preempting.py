@@ -140,7 +140,9 @@ class PreemptJobs(Means):
         """Return whether such a job might fit if all preemptible jobs of the project ended."""
         pool = self.state.pool
         instead = self.state.running[leaf.name].slots(constraints.gpus, pool.max_free)
-        return instead > 0 and instead + pool.slots(constraints.gpus, pool.all) >= constraints.min_workers
+        if instead == 0 or instead >= constraints.min_workers:
+            return instead > 0
+        return instead + pool.slots(constraints.gpus, pool.all) >= constraints.min_workers
 
 
 def _apart_from_difficulty(leaf: ProjectNode, scheduling_class: SchedulingClass) -> tuple[str, SchedulingClass]:

@@ -98,7 +98,7 @@ class ClusterState:
         self._levels: dict[str, int] = {}
         self._demands: dict[str, int] = {}
         self._requests: dict[str, JobRequest] = {}
-        self._queue_keys: dict[str, QueueKey] = {}
+        self._places: dict[str, tuple[QueueKey, SchedulingClass]] = {}
         self._due = SortedIndex()
         self.time_limits = SortedIndex()
         self.waits = SortedIndex()
@@ -173,9 +173,9 @@ class ClusterState:
         if job.phase is Phase.WAITING:
             self._due.discard(job.id)
             moved_up = self._moved_up(job)
-            if job.id in self._queue_keys:
-                if self._place_in_line(job, moved_up) != (self._queue_keys[job.id], scheduling_class_of(before)):
-                    self._dequeue(before)
+            if job.id in self._places:
+                if self._place_in_line(job, moved_up) != self._places[job.id]:
+                    self._dequeue(job)
                     self._enqueue(job, moved_up)
                 if self.pool.closing:
                     self._look_at_closing(job)
@@ -203,7 +203,7 @@ class ClusterState:
         self._count(job, -1)
         self.pool.vacate(job.id, job.placement)
         self.pool.unreserve(job.reserved)
-        if job.id in self._queue_keys:
+        if job.id in self._places:
             self._dequeue(job)
         elif job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
             self.running[job.project].remove(job)
@@ -306,8 +306,7 @@ class ClusterState:
     # ---------- order and service
 
     def _enqueue(self, job: Job, moved_up: int) -> None:
-        key, scheduling_class = self._place_in_line(job, moved_up)
-        self._queue_keys[job.id] = key
+        key, scheduling_class = self._places[job.id] = self._place_in_line(job, moved_up)
         self.queues[job.project].add(scheduling_class, key)
         self.constraint_counts[scheduling_class.constraints] += 1
         self.waits.set(job.id, waiting_since(job))
@@ -320,8 +319,8 @@ class ClusterState:
         return _queue_key(job, service_rank_of(job, moved_up) if least_served else 0), scheduling_class_of(job)
 
     def _dequeue(self, job: Job) -> None:
-        scheduling_class = scheduling_class_of(job)
-        self.queues[job.project].remove(scheduling_class, self._queue_keys.pop(job.id))
+        key, scheduling_class = self._places.pop(job.id)
+        self.queues[job.project].remove(scheduling_class, key)
         self.constraint_counts[scheduling_class.constraints] -= 1
         if not self.constraint_counts[scheduling_class.constraints]:
             del self.constraint_counts[scheduling_class.constraints]
@@ -358,7 +357,8 @@ class ClusterState:
         """Return the job's position among the waiting jobs of its project, from 1; None if it cannot run."""
         if not self.could_run(job):
             return None
-        key = self._queue_keys.get(job.id) or _queue_key(job, service_rank_of(job))
+        place = self._places.get(job.id)
+        key = _queue_key(job, service_rank_of(job)) if place is None else place[0]
         return self.queues[job.project].before(key) + 1
 
     # ---------- queries
@@ -366,7 +366,7 @@ class ClusterState:
     @property
     def queued(self) -> KeysView[str]:
         """The ids of the waiting jobs that have a place in a queue."""
-        return self._queue_keys.keys()
+        return self._places.keys()
 
     @property
     def goes_by_run_times(self) -> bool:
