@@ -129,7 +129,10 @@ class RunTimes:
         return samples.usual, source
 
     def _similar(self, own: Iterable[Kind]) -> tuple[_Samples | None, int]:
-        """Return the run times of the first kind with enough of them, and its index; the number of kinds if none."""
+        """Return the run times of the first kind with enough of them, and its index, else the number of kinds.
+
+        One run time is enough of the most specific kind.
+        """
         least, source = 1, 0
         for kind in own:
             samples = self._samples.get(kind)

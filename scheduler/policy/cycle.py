@@ -61,10 +61,10 @@ def _all_served(builders: Iterable[PlanBuilder]) -> bool:
 
 
 def _may_serve_more(builder: PlanBuilder, decided: int) -> bool:
-    """Return whether free GPUs may serve more than at their first offer, after which ``decided`` jobs were decided.
+    """Return whether free GPUs may serve more than their first offer, after which ``decided`` jobs were decided.
 
-    Without a later decision they have no room for anybody else, except for running jobs that want workers: these may
-    grow beyond quotas now.
+    Without a later decision they have no room for anybody else, except for running jobs that want workers: these
+    may grow beyond quotas now.
     """
     return bool(builder.state.partial) or len(builder.decided) > decided
 

@@ -1,7 +1,7 @@
 """Shortcuts of the policy change no plan: random histories with them and without.
 
-A plan may end before its last phase, or offer free GPUs once, a search for victims may end before it looks at nodes,
-a record that differs in estimates alone moves one job, and one that requests as much as before moves no share.
+A plan may end before its last phase, or offer free GPUs once, a search for victims may end before it looks at
+nodes, a record that differs in estimates alone moves one job, and one that requests as much as before no share.
 """
 
 from __future__ import annotations
