@@ -67,6 +67,11 @@ def latest_start(job: Job, leaves: float, settings: Settings) -> float:
     return max(by_end, leaves - max(LEAST_STAY, settings.min_runtime))
 
 
+def changes_itself(nodes: Iterable[Node], projects: Iterable[Project]) -> bool:
+    """Return whether a node closes, or a quota or limit changes by itself, at any time."""
+    return any(node.closed for node in nodes) or any(project.at_times for project in projects)
+
+
 def next_change(nodes: Iterable[Node], projects: Iterable[Project], now: float) -> float:
     """Return when a node closes or opens, or a quota or limit changes by itself, after ``now``; or infinity."""
     return min((at for at in _changes(nodes, projects) if at > now), default=inf)

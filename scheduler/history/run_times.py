@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import median
@@ -105,7 +105,7 @@ class RunTimes:
 
         In seconds with all workers; empty if there is none.
         """
-        samples = self._similar(kinds(job))
+        samples, _ = self._similar(kinds(job))
         if samples is None:
             return ()
         if samples.ordered is None:
@@ -114,26 +114,33 @@ class RunTimes:
 
     def usual(self, job: Described) -> float | None:
         """Return the median run time of the latest similar jobs, in seconds; None if there is none."""
-        return self.usual_of(kinds(job))
+        return self.usual_of(kinds(job))[0]
 
-    def usual_of(self, own: Iterable[Kind]) -> float | None:
-        """Return the median run time of the latest jobs of the first known kind, the most specific one first."""
-        samples = self._similar(own)
-        if samples is not None and samples.usual is None:
+    def usual_of(self, own: Iterable[Kind]) -> tuple[float | None, int]:
+        """Return the median run time of the latest jobs of the first known kind, and its index in ``own``.
+
+        ``own`` has the most specific kind first. None, and the number of kinds, if none is known.
+        """
+        samples, source = self._similar(own)
+        if samples is None:
+            return None, source
+        if samples.usual is None:
             samples.usual = median(list(samples.latest)[-LATEST:])
-        return None if samples is None else samples.usual
+        return samples.usual, source
 
-    def source(self, own: Sequence[Kind]) -> int:
-        """Return the index in ``own`` of the kind that `usual_of` uses, or their number if it uses none."""
-        return next((place for place, kind in enumerate(own) if self._known(kind, place)), len(own))
+    def _similar(self, own: Iterable[Kind]) -> tuple[_Samples | None, int]:
+        """Return the run times of the first kind with enough of them, and its index, else the number of kinds.
 
-    def _similar(self, own: Iterable[Kind]) -> _Samples | None:
-        return next((samples for place, kind in enumerate(own) if (samples := self._known(kind, place))), None)
-
-    def _known(self, kind: Kind, place: int) -> _Samples | None:
-        """Return the run times of a kind, None if they are too few; ``place`` is 0 for the most specific one."""
-        samples = self._samples.get(kind)
-        return samples if samples is not None and len(samples.latest) >= (MIN_SAMPLES if place else 1) else None
+        One run time is enough of the most specific kind.
+        """
+        least, source = 1, 0
+        for kind in own:
+            samples = self._samples.get(kind)
+            if samples is not None and len(samples.latest) >= least:
+                return samples, source
+            least = MIN_SAMPLES
+            source += 1
+        return None, source
 
 
 class Renewal(NamedTuple):
@@ -182,11 +189,11 @@ class ExpectedRunTimes:
         alike = self._alike.get(most_specific)
         if alike is None:
             own = tuple(kinds(job))
-            alike = self._alike[most_specific] = _Alike(own, seconds, self._run_times.source(own))
+            alike = self._alike[most_specific] = _Alike(own, seconds, self._run_times.usual_of(own)[1])
             for kind in own:
                 self._below[kind][most_specific] = None
         if alike.seconds != seconds:
-            alike.seconds, alike.source = seconds, self._run_times.source(alike.kinds)
+            alike.seconds, alike.source = seconds, self._run_times.usual_of(alike.kinds)[1]
         alike.jobs[job_id] = None
 
     def remove(self, job_id: str, job: Described) -> None:
@@ -209,15 +216,15 @@ class ExpectedRunTimes:
         """Add the run time of an ended job, in seconds with all workers."""
         self._run_times.learn(job, seconds)
         for place, kind in enumerate(kinds(job)):
-            below = self._below.get(kind, {})
-            self._due.update((specific, None) for specific in below if self._alike[specific].source >= place)
+            for specific in self._below.get(kind, ()):
+                if self._alike[specific].source >= place:
+                    self._due[specific] = None
 
     def renewals(self) -> Iterator[Renewal]:
         """Yield the renewals that are due: each comes again until `put` has recorded it."""
         for most_specific in list(self._due):
             alike = self._alike[most_specific]
-            alike.source = self._run_times.source(alike.kinds)
-            seconds = self._run_times.usual_of(alike.kinds)
+            seconds, alike.source = self._run_times.usual_of(alike.kinds)
             if seconds is None or not _differ(alike.seconds, seconds):
                 del self._due[most_specific]
             else:

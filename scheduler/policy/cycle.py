@@ -30,6 +30,9 @@ from springtide.scheduler.policy.phases.turns import ReclaimInTurn, Turns
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 
+ByRank = Sequence[tuple[int | None, PlanBuilder]]
+"""Builders, each with the rank of its type among those that the considered jobs accept; None for all jobs."""
+
 
 def plan(memos: Iterable[Memo], now: float) -> Plan:
     """Return the plan for ``now``, in seconds. The states change during the call and are restored."""
@@ -57,11 +60,21 @@ def _all_served(builders: Iterable[PlanBuilder]) -> bool:
     return all(builder.leaves_nothing for builder in builders)
 
 
+def _may_serve_more(builder: PlanBuilder, decided: int) -> bool:
+    """Return whether free GPUs may serve more than their first offer, after which ``decided`` jobs were decided.
+
+    Without a later decision they have no room for anybody else, except for running jobs that want workers: these
+    may grow beyond quotas now.
+    """
+    return bool(builder.state.partial) or len(builder.decided) > decided
+
+
 def _plan_again_at(at: float, decisions: Iterable[Decision] = ()) -> Plan:
     return Plan(tuple(decisions), at if at < inf else None)
 
 
 def _run_phases(builders: Sequence[PlanBuilder]) -> None:
+    by_rank = _by_rank(builders)
     turns = [Turns(builder) for builder in builders]
     for turn in turns:
         turn.find()
@@ -70,44 +83,45 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
         fulfil_reservations(builder)
         repair_gangs(builder)
     replace_reservations(builders, FreeGpus)
-    if any(max(builder.state.ranks) or builder.state.tree.oversubscribed for builder in builders):
-        _serve_guaranteed(builders)
-    for builder in _in_turn(builders):
+    if by_rank[-1][0] or any(builder.state.tree.oversubscribed for builder in builders):
+        _serve_guaranteed(builders, by_rank)
+    for builder in _in_turn(by_rank):
         FreeGpus(builder).serve()
     if _all_served(builders):
         return
+    decided = len(builders[0].decided)
     for builder in builders:
         backfill(builder)
         _free_pausing(builder.state)
         enforce_limits(builder)
-    for builder in _in_turn(builders):
+    for builder in _in_turn(by_rank):
         MoveJobs(builder).serve()
     replace_reservations(builders, MoveJobs, ReclaimGpus, PreemptJobs, ReclaimInTurn)
-    for builder in _in_turn(builders):
+    for builder in _in_turn(by_rank):
         ReclaimGpus(builder).serve()
         if not builder.rank:
             GrowIntoQuota(builder).serve()
         PreemptJobs(builder).serve()
-    for builder in _in_turn(builders):
-        if builder.is_calm:
+    for builder in _in_turn(by_rank):
+        if builder.is_calm and _may_serve_more(builder, decided):
             FreeGpus(builder, borrowing=True).serve()
     for turn in turns:
         turn.take()
-    for builder in _in_turn(builders):
+    for builder in _in_turn(by_rank):
         ReserveGuaranteed(builder).serve()
         ReserveAhead(builder).serve()
 
 
-def _serve_guaranteed(builders: Sequence[PlanBuilder]) -> None:
+def _serve_guaranteed(builders: Sequence[PlanBuilder], by_rank: ByRank) -> None:
     """Serve requests within quota, so that no job borrows GPUs of one type while another owes it GPUs.
 
     Nor does a job borrow GPUs that its parent owes to another child if quotas do not add up.
     """
-    for builder in _in_turn(builders, guaranteed=True):
+    for builder in _in_turn(by_rank, guaranteed=True):
         FreeGpus(builder).serve()
     for builder in builders:
         _free_pausing(builder.state)
-    for builder in _in_turn(builders, guaranteed=True):
+    for builder in _in_turn(by_rank, guaranteed=True):
         MoveJobs(builder).serve()
         ReclaimGpus(builder).serve()
     for builder in builders:
@@ -115,19 +129,23 @@ def _serve_guaranteed(builders: Sequence[PlanBuilder]) -> None:
             builder.state.pool.occupy(job.id, job.placement)
 
 
-def _in_turn(builders: Sequence[PlanBuilder], *, guaranteed: bool = False) -> Iterator[PlanBuilder]:
-    """Yield the builders, each with the waiting jobs that it considers selected.
+def _by_rank(builders: Sequence[PlanBuilder]) -> ByRank:
+    """Return the builders with the ranks that they consider; the waiting jobs stay the same during a plan.
 
     If jobs accept several types, each builder comes once for every rank that its type has among the types that
     waiting jobs accept, first ranks first.
     """
     ranks = {builder: builder.state.ranks for builder in builders}
     last = max(map(max, ranks.values()))
-    for rank in range(1 + last):
-        for builder in builders:
-            if rank in ranks[builder]:
-                builder.rank, builder.guaranteed = rank if last else None, guaranteed
-                yield builder
+    in_order = ((rank, builder) for rank in range(1 + last) for builder in builders if rank in ranks[builder])
+    return [(rank if last else None, builder) for rank, builder in in_order]
+
+
+def _in_turn(by_rank: ByRank, *, guaranteed: bool = False) -> Iterator[PlanBuilder]:
+    """Yield the builders, each with the waiting jobs that it considers selected."""
+    for rank, builder in by_rank:
+        builder.rank, builder.guaranteed = rank, guaranteed
+        yield builder
 
 
 def _free_pausing(state: ClusterState) -> None:

@@ -56,9 +56,11 @@ class Memo:
 
     def _expire(self, job: Job) -> None:
         """Expire the results that depend on the job, its project or its nodes."""
+        self._activate(job.project)
+        if not job.placement and not job.reserved:
+            return
         nodes = self.state.pool.nodes_of((*job.placement, *job.reserved))
         self._changed_nodes |= nodes
-        self._activate(job.project)
         if nodes and not job.preemptible:
             self._activate(*self._dependent)
         self._activate_projects_of(self.state.pool.holders(job.reserved))

@@ -55,7 +55,7 @@ class Planner:
     def _index(self, now: float) -> None:
         self._now = now
         self._changes_at = timetable.next_change(self._nodes, self._projects, now)
-        self._timed = any(node.closed for node in self._nodes) or any(each.at_times for each in self._projects)
+        self._timed = timetable.changes_itself(self._nodes, self._projects)
         self.types = pool_types(self._nodes, self._settings.gpu_types)
         self._type_of = {node.name: node.gpu_type for node in self._nodes}
         nodes, projects = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from springtide.scheduler.gpu_types import accepted_types, limit_of, pool_types, quota_of
 from springtide.scheduler.model import (
@@ -30,6 +30,7 @@ from springtide.scheduler.model import (
 from springtide.scheduler.resources.per_gpu import PerGpu
 from springtide.scheduler.timetable import (
     LEAST_STAY,
+    changes_itself,
     leaves_at,
     next_change,
     nodes_at,
@@ -41,8 +42,7 @@ GpuSlot = tuple[str, int]
 """One GPU: the name of its node and its index on that node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """The properties of a waiting job that decide whether it could start now; jobs of one kind share them.
 
     How long it runs and whether it ``saves`` checkpoints is only looked at while nodes close.
@@ -185,6 +185,7 @@ class Books:
         self.recent_use: dict[UseKey, RecentUse] = {use.key: use for use in snapshot.recent_use}
         self.now = snapshot.now
         self.timed = False
+        self._timetabled = False
         self.all_nodes = snapshot.nodes
         self.all_projects = snapshot.projects
         self._set_projects(snapshot.projects)
@@ -220,6 +221,8 @@ class Books:
     def pass_time(self, now: float) -> None:
         """Take in what has changed by itself until ``now``, whichever way the clock went."""
         before, self.now = self.now, now
+        if not self._timetabled:
+            return
         changes_at = next_change(self.all_nodes, self.all_projects, min(before, now))
         if changes_at <= max(before, now):
             self._set_projects(self.all_projects)
@@ -247,8 +250,8 @@ class Books:
 
     def account_of(self, job: Job) -> Account:
         """Return the account of the type of the job's GPUs, or of the first type that it accepts."""
-        first = (*self.accepted(job), *self.types)[0]
-        return self.account_at(job.placement or job.reserved) or self.accounts[first]
+        there = self.account_at(job.placement or job.reserved)
+        return self.accounts[(*self.accepted(job), *self.types)[0]] if there is None else there
 
     def account_at(self, placement: Placement) -> Account | None:
         """Return the account of the type of these GPUs; None if none of their nodes is known."""
@@ -282,6 +285,7 @@ class Books:
         self.projects = {project.name: project for project in projects_at(projects, self.now)}
         self.recent_use = {key: use for key, use in self.recent_use.items() if key.project in self.projects}
         self.paths = {name: tuple(self._climb(name)) for name in self.projects}
+        self._timetabled = changes_itself(self.all_nodes, self.all_projects)
 
     def _climb(self, name: str | None) -> Iterator[str]:
         seen = set()
@@ -304,6 +308,7 @@ class Books:
 
     def _set_nodes(self, nodes: tuple[Node, ...]) -> None:
         self.all_nodes = nodes
+        self._timetabled = changes_itself(self.all_nodes, self.all_projects)
         self.nodes = {node.name: node for node in nodes_at(nodes, self.now)}
         if self.timed != any(node.closed for node in nodes):
             self.timed = not self.timed

@@ -24,6 +24,9 @@ from springtide.scheduler.promises.books import Account, Books, GpuSlot, gpu_slo
 from springtide.scheduler.promises.breach import Breach, Promise
 from springtide.scheduler.promises.share_checks import ShareCheck
 
+WANTED = {Start: Phase.WAITING, Pause: Phase.RUNNING, Move: Phase.RUNNING}
+"""The phase of a job about which a decision of this type may be made; any for the other types."""
+
 
 def check_decisions(
     books: Books, plan: Plan, now: float, standing: Mapping[str, Standing] | None = None
@@ -66,9 +69,8 @@ class _PlanCheck:
 
     def _jobs(self) -> Iterator[Breach]:
         """Check that each decision concerns an existing job in a suitable state, once per job."""
-        starts = Counter(decision.job for decision in self.plan.decisions if isinstance(decision, Start | Reserve))
-        stops = Counter(decision.job for decision in self.plan.decisions if isinstance(decision, Pause | Move))
-        for job_id, count in (starts + stops).items():
+        acts = [decision.job for decision in self.plan.decisions if not isinstance(decision, Drop)]
+        for job_id, count in Counter(acts).items() if len(set(acts)) < len(acts) else ():
             if count > 1:
                 message = f"job {job_id} is started, reserved for or stopped {count} times"
                 yield Breach(Promise.EXCLUSIVE, message, job_id)
@@ -78,8 +80,8 @@ class _PlanCheck:
             if job is None:
                 yield Breach(Promise.NOTHING_LOST, f"{verb} of {decision.job}, which is no job", decision.job)
                 continue
-            wanted = {Start: (Phase.WAITING,), Pause: (Phase.RUNNING,), Move: (Phase.RUNNING,)}.get(type(decision))
-            if wanted is not None and job.phase not in wanted:
+            wanted = WANTED.get(type(decision))
+            if wanted is not None and job.phase is not wanted:
                 message = f"{verb} of job {job.id}, which is {job.phase}"
                 yield Breach(
                     Promise.NOTHING_LOST if job.phase is Phase.HELD else Promise.EXCLUSIVE,

@@ -157,6 +157,8 @@ class ShareCheck:
                 side, _ = self.books.split(job.project, helped.project)
                 losses.setdefault(side, {})[job.id] = lost
                 reclaimers[helped.id] = job.project
+        if not losses:
+            return
         gained = Counter[str]()
         for decision in self.known:
             job = self.books.jobs[decision.job]

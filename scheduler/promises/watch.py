@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from springtide.scheduler.model import (
     Change,
+    Job,
     JobChanged,
     JobRemoved,
     Move,
@@ -62,23 +63,31 @@ class Watch:
 
     def apply(self, change: Change) -> None:
         """Check and record a change that the planner gets."""
-        if isinstance(change, JobRemoved):
-            if change.job_id not in self.books.jobs:
-                message = f"job {change.job_id} ended, but was not there: it ended before or was never accepted"
-                self.report([Breach(Promise.NOTHING_LOST, message, change.job_id)])
-            self._ended.add(change.job_id)
-            self._forget_wait(change.job_id)
-        elif isinstance(change, JobChanged) and change.job.id in self._ended:
-            message = f"job {change.job.id} is {change.job.phase} after its end"
-            self.report([Breach(Promise.NOTHING_LOST, message, change.job.id, change.job.project)])
-        before = self.books.jobs.get(change.job.id) if isinstance(change, JobChanged) else None
+        match change:
+            case JobChanged(job):
+                self._job_changed(change, job)
+            case JobRemoved(job_id):
+                if job_id not in self.books.jobs:
+                    message = f"job {job_id} ended, but was not there: it ended before or was never accepted"
+                    self.report([Breach(Promise.NOTHING_LOST, message, job_id)])
+                self._ended.add(job_id)
+                self._forget_wait(job_id)
+                self.books.apply(change)
+            case _:
+                self.books.apply(change)
+
+    def _job_changed(self, change: JobChanged, job: Job) -> None:
+        if job.id in self._ended:
+            message = f"job {job.id} is {job.phase} after its end"
+            self.report([Breach(Promise.NOTHING_LOST, message, job.id, job.project)])
+        before = self.books.jobs.get(job.id)
         self.books.apply(change)
-        if isinstance(change, JobChanged) and (before is None or before.placement != change.job.placement):
-            self.report(check_job(self.books, change.job))
-        if isinstance(change, JobChanged) and change.job.phase is not Phase.WAITING:
-            self._forget_wait(change.job.id)
-        elif isinstance(change, JobChanged) and change.job.id not in self._waits_since:
-            self._newly_waiting.add(change.job.id)
+        if before is None or before.placement != job.placement:
+            self.report(check_job(self.books, job))
+        if job.phase is not Phase.WAITING:
+            self._forget_wait(job.id)
+        elif job.id not in self._waits_since:
+            self._newly_waiting.add(job.id)
 
     def decided(self, plan: Plan, now: float) -> None:
         """Check a plan before it is carried out."""
@@ -116,8 +125,9 @@ class Watch:
 
     def _note_waiting(self, now: float) -> None:
         """Record the start of each wait that began after the last plan."""
-        self._waits_since.update(dict.fromkeys(self._newly_waiting, now))
-        self._newly_waiting.clear()
+        if self._newly_waiting:
+            self._waits_since.update(dict.fromkeys(self._newly_waiting, now))
+            self._newly_waiting.clear()
 
     def _forget_wait(self, job: str) -> None:
         self._waits_since.pop(job, None)

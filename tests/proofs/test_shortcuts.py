@@ -1,7 +1,7 @@
 """Shortcuts of the policy change no plan: random histories with them and without.
 
-A plan may end before its last phase, a search for victims before it looks at nodes, and a record that differs in
-estimates alone moves one job.
+A plan may end before its last phase, or offer free GPUs once, a search for victims may end before it looks at
+nodes, a record that differs in estimates alone moves one job, and one that requests as much as before no share.
 """
 
 from __future__ import annotations
@@ -65,6 +65,45 @@ class CompletelyPlanned(Shadowed):
         return plan
 
 
+class OfferedTwice(Shadowed):
+    """Offers free GPUs twice in each plan, too; ``spared`` counts the plans that offered them once."""
+
+    spared = 0
+
+    def plan(self, now: float) -> Plan:
+        plan = super().plan(now)
+        offers: list[bool] = []
+        may_serve_more = cycle._may_serve_more
+
+        def observed(builder: PlanBuilder, decided: int) -> bool:
+            offers.append(may_serve_more(builder, decided))
+            return True
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cycle, "_may_serve_more", observed)
+            complete = self.shadow.plan(now)
+        type(self).spared += not all(offers)
+        assert plan == complete
+        return plan
+
+
+class OftenDivided(Shadowed):
+    """Divides all shares before each plan, too; ``kept`` counts the plans that took the last ones."""
+
+    kept = 0
+
+    def plan(self, now: float) -> Plan:
+        for state in self.shadow._states.values():
+            type(self).kept += not state.tree.dirty
+            state.tree.dirty = True
+            for project in (*state.tree.project_nodes.values(), *state.tree.leaves.values()):
+                project.dirty = True
+        plan = super().plan(now)
+        assert plan == self.shadow.plan(now)
+        assert self.standing() == self.shadow.standing()
+        return plan
+
+
 class OftenRenewed(Shadowed):
     """Hears new estimates of jobs and takes them back before each plan; ``renewed`` counts them."""
 
@@ -102,6 +141,24 @@ def test_a_plan_that_ends_early_is_the_one_of_all_phases(kind, first_seed):
         live_through(seed, STEPS, CompletelyPlanned, **kind)
 
     assert CompletelyPlanned.short > 20
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_free_gpus_that_are_offered_again_without_a_decision_serve_nobody(kind, first_seed):
+    OfferedTwice.spared = 0
+    for seed in range(first_seed, first_seed + 2):
+        live_through(seed, STEPS, OfferedTwice, **kind)
+
+    assert OfferedTwice.spared > 20
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_shares_that_are_kept_are_those_of_another_division(kind, first_seed):
+    OftenDivided.kept = 0
+    for seed in range(first_seed, first_seed + 2):
+        live_through(seed, STEPS, OftenDivided, **kind)
+
+    assert OftenDivided.kept > 20
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -314,8 +314,9 @@ class VictimSearch:
         units = self._candidates.units_on(node, short)
         if not units:
             return None
+        alone = len(units) == 1
         cheapest = self._gather(node, short, list(units), by_size=False)
-        if cheapest is not None and cheapest[0][0] == 0:
+        if alone or (cheapest is not None and cheapest[0][0] == 0):
             return cheapest
         closest = self._gather(node, short, units, by_size=True)
         return min((option for option in (cheapest, closest) if option is not None), default=None)

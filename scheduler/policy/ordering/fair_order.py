@@ -54,19 +54,19 @@ Promising = Callable[[ProjectNode, SchedulingClass], bool]
 class QueueCursor:
     """A position in every queue. It passes over ``decided`` jobs and over classes that are not ``promising``.
 
-    ``growing`` are, by project, the requests of jobs that want more workers.
+    ``growing`` are, by project, the requests of jobs that want more workers. The cursor does not keep what is
+    promising: it and its owner would refer to each other, and only a garbage collection would free both.
     """
 
-    def __init__(self, state: ClusterState, decided: Container[str], promising: Promising) -> None:
+    def __init__(self, state: ClusterState, decided: Container[str]) -> None:
         self.growing: dict[ProjectNode, list[PendingRequest]] = {}
         self._state = state
         self._decided = decided
-        self._promising = promising
         self._passed: defaultdict[str, dict[SchedulingClass, int | None]] = defaultdict(dict)
 
-    def next_request(self, leaf: ProjectNode) -> PendingRequest | None:
-        """Return the project's next request, or None."""
-        waiting, growing = self._next_waiting(leaf), self.growing.get(leaf)
+    def next_request(self, leaf: ProjectNode, promising: Promising, largest: float) -> PendingRequest | None:
+        """Return the project's next request, or None; no class whose workers want more GPUs than ``largest``."""
+        waiting, growing = self._next_waiting(leaf, promising, largest), self.growing.get(leaf)
         if not growing:
             return waiting
         return min((*growing, waiting) if waiting else growing, key=attrgetter("key"))
@@ -84,15 +84,17 @@ class QueueCursor:
         request = PendingRequest(leaf, key, job, scheduling_class_of(job), grows=True)
         self.growing.setdefault(leaf, []).append(request)
 
-    def _next_waiting(self, leaf: ProjectNode) -> PendingRequest | None:
+    def _next_waiting(self, leaf: ProjectNode, promising: Promising, largest: float) -> PendingRequest | None:
         """Return the first request of a waiting job, without a look at queues whose first job comes later."""
         queues, passed = self._state.queues[leaf.name], self._passed.get(leaf.name)
         request: PendingRequest | None = None
         for first, scheduling_class in queues.heads():
             if request is not None and request.key < first:
                 break
+            if scheduling_class.constraints.gpus > largest:
+                continue
             at = passed.get(scheduling_class, 0) if passed else 0
-            if at is None or not self._promising(leaf, scheduling_class):
+            if at is None or not promising(leaf, scheduling_class):
                 continue
             key = first
             if at or key[3] in self._decided:

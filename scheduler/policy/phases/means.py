@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from math import inf
 
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest, QueueCursor
 from springtide.scheduler.policy.plan_builder import Answer, PlanBuilder, Proposal
@@ -12,12 +13,17 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 
 
 class Means(ABC):
-    """One way to get GPUs for requests. Proposals change neither plan nor state until they are accepted."""
+    """One way to get GPUs for requests. Proposals change neither plan nor state until they are accepted.
+
+    No class whose workers want more GPUs than ``largest`` is `promising`: they are passed over without a look.
+    """
+
+    largest: float = inf
 
     def __init__(self, builder: PlanBuilder) -> None:
         self.builder = builder
         self.state = builder.state
-        self.cursor = QueueCursor(builder.state, builder.decided, self._considered)
+        self.cursor = QueueCursor(builder.state, builder.decided)
 
     def leaves(self) -> Iterable[ProjectNode]:
         """Return the projects that may have a request for this means."""
@@ -31,8 +37,12 @@ class Means(ABC):
     def propose(self, request: PendingRequest) -> Answer:
         """Propose how the request gets its GPUs."""
 
+    def next_request(self, leaf: ProjectNode) -> PendingRequest | None:
+        """Return the project's next request that the plan considers and that may get GPUs, or None."""
+        return self.cursor.next_request(leaf, self._considered, self.largest)
+
     def _considered(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        return self.builder.considers(leaf, scheduling_class) and self.promising(leaf, scheduling_class)
+        return self.promising(leaf, scheduling_class) and self.builder.considers(leaf, scheduling_class)
 
     def exhausted(self) -> bool:
         """Return whether no further request can be served."""
@@ -43,7 +53,7 @@ class Means(ABC):
 
     def serve(self) -> None:
         """Serve the requests in fair order; one without a proposal is skipped with all of its class."""
-        self.serve_in(FairOrder(self.leaves(), self.cursor.next_request))
+        self.serve_in(FairOrder(self.leaves(), self.next_request))
 
     def serve_in(self, order: FairOrder) -> None:
         """Serve the requests of an order as `serve` does."""

@@ -50,7 +50,7 @@ class PreemptJobs(Means):
         """Return the projects in which a running job may have to make room for a waiting one; others are idle."""
         for name in self.builder.memo.projects_to_search(self.builder.changed_nodes):
             leaf = self.state.tree.leaves[name]
-            if any(self.promising(leaf, each) for _, each in self.state.queues[name].heads()):
+            if any(self._promising(leaf, each, -key[0]) for key, each in self.state.queues[name].heads()):
                 self._leaves.append(leaf)
             else:
                 self._mark_idle(leaf)
@@ -140,7 +140,9 @@ class PreemptJobs(Means):
         """Return whether such a job might fit if all preemptible jobs of the project ended."""
         pool = self.state.pool
         instead = self.state.running[leaf.name].slots(constraints.gpus, pool.max_free)
-        return instead > 0 and instead + pool.slots(constraints.gpus, pool.all) >= constraints.min_workers
+        if instead == 0 or instead >= constraints.min_workers:
+            return instead > 0
+        return instead + pool.slots(constraints.gpus, pool.all) >= constraints.min_workers
 
 
 def _apart_from_difficulty(leaf: ProjectNode, scheduling_class: SchedulingClass) -> tuple[str, SchedulingClass]:

@@ -189,7 +189,7 @@ class ReserveAhead(Means):
         """Return the requests that have waited too long; record when the project's others will have."""
         found: list[PendingRequest] = []
         now = self.builder.now
-        while (request := self.cursor.next_request(leaf)) is not None:
+        while (request := self.next_request(leaf)) is not None:
             self.cursor.skip(request)
             job, due = request.job, waiting_since(request.job) + RESERVE_AFTER
             self.builder.retry(due)

@@ -31,6 +31,7 @@ class FreeGpus(Means):
             for constraints in self.state.constraint_counts
             if constraints.gpus <= max_free and self._has_room(constraints)
         }
+        self.largest = max((constraints.gpus for constraints in self._fitting), default=0)
 
     def serve(self) -> None:
         """Serve the requests that may fit."""
@@ -43,7 +44,7 @@ class FreeGpus(Means):
         decided = (leaves[name] for name in self.builder.decided.values() if name in leaves)
         key = (frozenset(self._fitting), self.builder.rank, self.builder.guaranteed)
         changed = (*self.cursor.growing, *decided)
-        self.serve_in(self.builder.memo.order_of_waiting(key, self.cursor.next_request, changed))
+        self.serve_in(self.builder.memo.order_of_waiting(key, self.next_request, changed))
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Return whether a job of this class may fit."""

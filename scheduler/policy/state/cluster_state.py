@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, KeysView, Sequence
 from math import inf, nextafter
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,6 +18,7 @@ from springtide.scheduler.policy.state.job_queues import (
     JobQueues,
     PlacementConstraints,
     QueueKey,
+    SchedulingClass,
     scheduling_class_of,
 )
 from springtide.scheduler.policy.state.nodes import NodePool
@@ -32,6 +34,14 @@ from springtide.scheduler.policy.state.service import (
 )
 from springtide.scheduler.policy.state.sorted_index import SortedIndex
 from springtide.scheduler.policy.state.undo import UndoLog
+
+
+class JobRequest(NamedTuple):
+    """What a job adds to the request of its project, at a level of service."""
+
+    leaf: ProjectNode
+    gpus: int
+    level: int
 
 
 class ClusterState:
@@ -86,7 +96,8 @@ class ClusterState:
         self._by_service = settings.surplus is Surplus.LEAST_SERVED
         self._levels: dict[str, int] = {}
         self._demands: dict[str, int] = {}
-        self._queue_keys: dict[str, QueueKey] = {}
+        self._requests: dict[str, JobRequest] = {}
+        self._places: dict[str, tuple[QueueKey, SchedulingClass]] = {}
         self._due = SortedIndex()
         self.time_limits = SortedIndex()
         self.waits = SortedIndex()
@@ -107,7 +118,7 @@ class ClusterState:
             self._replace_job(job)
 
     def _replace_job(self, job: Job) -> None:
-        self.remove_job(job.id)
+        self._take_out(job.id)
         self.jobs[job.id] = job
         self._demands[job.id] = self._demand(job)
         self.pool.occupy(job.id, job.placement)
@@ -124,6 +135,7 @@ class ClusterState:
         if self.pool.closing:
             self._look_at_closing(job)
         self._count(job, 1)
+        self._set_request(job.id, self._request_of(job))
 
     def avoided(self, job: Job) -> frozenset[str]:
         """Return the nodes that close so soon that the job must not start there now."""
@@ -160,9 +172,10 @@ class ClusterState:
         if job.phase is Phase.WAITING:
             self._due.discard(job.id)
             moved_up = self._moved_up(job)
-            if job.id in self._queue_keys:
-                self._dequeue(before)
-                self._enqueue(job, moved_up)
+            if job.id in self._places:
+                if self._place_in_line(job, moved_up) != self._places[job.id]:
+                    self._dequeue(job)
+                    self._enqueue(job, moved_up)
                 if self.pool.closing:
                     self._look_at_closing(job)
                 self.changed_projects.add(self.tree.leaves[job.project])
@@ -178,13 +191,18 @@ class ClusterState:
 
     def remove_job(self, job_id: str) -> None:
         """Remove a job, if it exists."""
+        self._take_out(job_id)
+        self._set_request(job_id, None)
+
+    def _take_out(self, job_id: str) -> None:
+        """Remove a job from everything but the requests, which often stay the same if it is replaced."""
         job = self.jobs.pop(job_id, None)
         if job is None:
             return
         self._count(job, -1)
         self.pool.vacate(job.id, job.placement)
         self.pool.unreserve(job.reserved)
-        if job.id in self._queue_keys:
+        if job.id in self._places:
             self._dequeue(job)
         elif job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
             self.running[job.project].remove(job)
@@ -217,23 +235,42 @@ class ClusterState:
         return self.partial if job.phase is Phase.RUNNING and len(job.placement) < job.workers else None
 
     def _count(self, job: Job, sign: int) -> None:
-        """Add the job's usage and request to its project, or subtract them; the change is permanent."""
+        """Add the job's usage to its project, or subtract it; the change is permanent."""
         leaf = self.tree.leaves.get(job.project)
         if leaf is not None and job.phase is not Phase.HELD:
             held = job.held_gpus
             claimed = held if job.phase is Phase.RUNNING else len(job.reserved) * job.gpus
             if held or claimed:
                 self.tree.add_usage(leaf, sign * claimed, preemptible=job.preemptible, held=sign * held)
-            if held or job.reserved or not self.rank_of(job.gpu_types):
-                requested = max(held, len(job.reserved) * job.gpus, self._demands[job.id])
-                if requested:
-                    self.tree.add_request(leaf, sign * requested, self._levels.get(job.id, 0))
             self.changed_projects.add(leaf)
             if held:
                 self._touched.update(leaf.path)
         self.changed_jobs.append(job)
         self.undo.commit()
         self.tree.changed.clear()
+
+    def _request_of(self, job: Job) -> JobRequest | None:
+        """Return what the job adds to the request of its project, None if nothing."""
+        leaf = self.tree.leaves.get(job.project)
+        if leaf is None or job.phase is Phase.HELD:
+            return None
+        held, reserved = job.held_gpus, len(job.reserved) * job.gpus
+        if not held and not reserved and self.rank_of(job.gpu_types):
+            return None
+        gpus = max(held, reserved, self._demands[job.id])
+        return JobRequest(leaf, gpus, self._levels.get(job.id, 0)) if gpus else None
+
+    def _set_request(self, job_id: str, request: JobRequest | None) -> None:
+        """Set what the job adds to a request. Shares stay as they are if it is what the job has added before."""
+        before = self._requests.pop(job_id, None)
+        if request is not None:
+            self._requests[job_id] = request
+        if request == before:
+            return
+        if before is not None:
+            self.tree.add_request(before.leaf, -before.gpus, before.level)
+        if request is not None:
+            self.tree.add_request(*request)
 
     def set_use(self, use: RecentUse) -> None:
         """Set the recent use of a project."""
@@ -268,18 +305,21 @@ class ClusterState:
     # ---------- order and service
 
     def _enqueue(self, job: Job, moved_up: int) -> None:
-        least_served = self.settings.order is Order.LEAST_SERVED
-        key = self._queue_keys[job.id] = _queue_key(job, service_rank_of(job, moved_up) if least_served else 0)
-        scheduling_class = scheduling_class_of(job)
+        key, scheduling_class = self._places[job.id] = self._place_in_line(job, moved_up)
         self.queues[job.project].add(scheduling_class, key)
         self.constraint_counts[scheduling_class.constraints] += 1
         self.waits.set(job.id, waiting_since(job))
         if job.time_limit is not None:
             self.time_limits.set(job.id, job.time_limit)
 
+    def _place_in_line(self, job: Job, moved_up: int) -> tuple[QueueKey, SchedulingClass]:
+        """Return the job's place among those of its class, and the class."""
+        least_served = self.settings.order is Order.LEAST_SERVED
+        return _queue_key(job, service_rank_of(job, moved_up) if least_served else 0), scheduling_class_of(job)
+
     def _dequeue(self, job: Job) -> None:
-        scheduling_class = scheduling_class_of(job)
-        self.queues[job.project].remove(scheduling_class, self._queue_keys.pop(job.id))
+        key, scheduling_class = self._places.pop(job.id)
+        self.queues[job.project].remove(scheduling_class, key)
         self.constraint_counts[scheduling_class.constraints] -= 1
         if not self.constraint_counts[scheduling_class.constraints]:
             del self.constraint_counts[scheduling_class.constraints]
@@ -316,7 +356,8 @@ class ClusterState:
         """Return the job's position among the waiting jobs of its project, from 1; None if it cannot run."""
         if not self.could_run(job):
             return None
-        key = self._queue_keys.get(job.id) or _queue_key(job, service_rank_of(job))
+        place = self._places.get(job.id)
+        key = _queue_key(job, service_rank_of(job)) if place is None else place[0]
         return self.queues[job.project].before(key) + 1
 
     # ---------- queries
@@ -324,7 +365,7 @@ class ClusterState:
     @property
     def queued(self) -> KeysView[str]:
         """The ids of the waiting jobs that have a place in a queue."""
-        return self._queue_keys.keys()
+        return self._places.keys()
 
     @property
     def goes_by_run_times(self) -> bool:

@@ -71,9 +71,9 @@ class NodeState:
 class NodePool:
     """The nodes with GPUs of one type. Nodes that are not available count as having no free GPU.
 
-    ``all`` are the available ones, ``buckets`` the nodes by their number of free GPUs, ``levels`` those of each
-    topology domain by level and domain. ``closing`` has the nodes that close, with the time at which jobs leave
-    them. All changes are recorded in ``undo``.
+    ``all`` are the available ones, ``buckets`` the nodes by their number of free GPUs, ``free`` is the number of
+    all free GPUs, ``levels`` has the nodes of each topology domain by level and domain. ``closing`` has the nodes
+    that close, with the time at which jobs leave them. All changes are recorded in ``undo``.
     """
 
     def __init__(self, nodes: Iterable[Node], undo: UndoLog, closing: Mapping[str, float] = NOTHING) -> None:
@@ -85,6 +85,7 @@ class NodePool:
         self.by_name = {node_state.name: node_state for node_state in self.node_states}
         self.levels: dict[str, dict[str, int]] = {}
         self.reserved = 0
+        self.free = sum(node_state.free.bit_count() for node_state in self.node_states)
         available = [node_state for node_state in self.node_states if node_state.allocatable]
         self.all = mask_of(node_state.index for node_state in available)
         self.total = sum(node_state.allocatable.bit_count() for node_state in available)
@@ -110,14 +111,12 @@ class NodePool:
         return self.with_free(reversed(range(len(self.buckets))), within)
 
     @property
-    def free(self) -> int:
-        """The number of free GPUs."""
-        return sum(count * nodes.bit_count() for count, nodes in enumerate(self.buckets))
-
-    @property
     def max_free(self) -> int:
         """The largest number of free GPUs on a node."""
-        return next((count for count in reversed(range(len(self.buckets))) if self.buckets[count]), 0)
+        for count in range(len(self.buckets) - 1, 0, -1):
+            if self.buckets[count]:
+                return count
+        return 0
 
     def suitable(self, gpu_types: tuple[str, ...], per_gpu: PerGpu, avoid: frozenset[str] = NOWHERE) -> int:
         """Return the nodes of these GPU types, or of all for (), that offer ``per_gpu`` with each GPU.
@@ -136,11 +135,11 @@ class NodePool:
 
     def slots(self, gpus: int, within: int) -> int:
         """Return how many workers with ``gpus`` each fit on the free GPUs of these nodes."""
-        return sum(
-            (count // gpus) * (self.buckets[count] & within).bit_count()
-            for count in range(gpus, len(self.buckets))
-            if self.buckets[count]
-        )
+        slots = 0
+        for count in range(gpus, len(self.buckets)):
+            if nodes := self.buckets[count] & within:
+                slots += count // gpus * nodes.bit_count()
+        return slots
 
     def sizes(self, per_gpu: PerGpu, avoid: frozenset[str] = NOWHERE) -> Counter[int]:
         """Count the nodes that offer ``per_gpu`` by the number of their allocatable GPUs."""
@@ -250,8 +249,12 @@ class NodePool:
         else:
             node.jobs.pop(job_id, None)
         free = node.allocatable & ~node.held & ~reserved
-        self.buckets[node.free.bit_count()] ^= 1 << node.index
-        self.buckets[free.bit_count()] ^= 1 << node.index
+        if free == node.free:
+            return
+        count_before, count = node.free.bit_count(), free.bit_count()
+        self.buckets[count_before] ^= 1 << node.index
+        self.buckets[count] ^= 1 << node.index
+        self.free += count - count_before
         node.free = free
 
 

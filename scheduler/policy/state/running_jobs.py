@@ -50,6 +50,7 @@ class RunningJobs:
         self._victims: SortedList = SortedList()
         self.by_priority = SortedIndex()
         self.on_node = Counter[int]()
+        self._slots: dict[tuple[int, int], int] = {}
         self._jobs: dict[str, Job] = {}
         self._largest: int | None = None
         self._protected_until: float | None = None
@@ -86,7 +87,7 @@ class RunningJobs:
             self._victims.add(_eviction_key(job))
         if job.id in self._rotating:
             self._rotating[job.id] = job
-            for level, times in self._ripe_times.items():
+            for level, times in self._ripe_times.items() if before.usual_runtime != job.usual_runtime else ():
                 times.set(job.id, self._ripe_time(job, level))
 
     @property
@@ -117,12 +118,16 @@ class RunningJobs:
 
     def slots(self, gpus: int, beside: int) -> int:
         """Return how many workers with ``gpus`` each could replace them, if each node has ``beside`` free GPUs."""
-        return sum((held + beside) // gpus for held in self.on_node.values())
+        key = (gpus, beside)
+        if key not in self._slots:
+            self._slots[key] = sum((held + beside) // gpus for held in self.on_node.values())
+        return self._slots[key]
 
     def _ripe_time(self, job: Job, level: int) -> float:
         return max(beyond(job, level), (job.started or 0.0) + self._min_runtime)
 
     def _count(self, job: Job, sign: int) -> None:
+        self._slots.clear()
         for worker in job.placement:
             if worker.node in self._node_states:
                 index = self._node_states[worker.node].index

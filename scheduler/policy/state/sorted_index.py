@@ -36,8 +36,11 @@ class SortedIndex:
 
     def first(self, above: float = -inf) -> float:
         """Return the lowest number above a bound, or infinity."""
-        if not self._sorted or self._sorted[0][0] > above:
-            return self._sorted[0][0] if self._sorted else inf
+        if not self._numbers:
+            return inf
+        lowest: float = self._sorted[0][0]
+        if lowest > above:
+            return lowest
         at = self._end(above)
         return self._sorted[at][0] if at < len(self._sorted) else inf
 
@@ -55,7 +58,7 @@ class SortedIndex:
 
     def take_up_to(self, bound: float) -> list[str]:
         """Remove the keys with numbers up to a bound, and return them."""
-        taken = self.up_to(bound)
+        taken = self.up_to(bound) if self.first() <= bound else []
         for key in taken:
             self.discard(key)
         return taken
