@@ -16,6 +16,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, stream_request_body
 
 from springtide.hub_extension.api import intake, permissions
+from springtide.hub_extension.api.job_names import answer_for
 from springtide.hub_extension.api.routes import (
     Answered,
     Call,
@@ -225,6 +226,7 @@ class Endpoint(RoutedHandler):
             self.finish()
         else:
             body, status = (answer.body, answer.status) if isinstance(answer, Reply) else (answer, status)
+            body = answer_for(body, self.caller)
             self.set_status(status)
             self.set_header("Content-Type", "application/json")
             self.finish(body.json if isinstance(body, Encoded) else msgspec.json.encode(body))

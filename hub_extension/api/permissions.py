@@ -7,7 +7,7 @@ generated from it, and a test tries every cell of it through the API.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
@@ -167,6 +167,14 @@ def visible_projects(caller: Caller) -> frozenset[str] | None:
     if caller.admin or EVERY in caller.views | caller.administers:
         return None
     return caller.views | caller.administers | (frozenset() if caller.service else caller.groups)
+
+
+def may_see_jobs_of(caller: Caller, projects: Collection[str]) -> bool:
+    """Return whether the caller may see the jobs of all these projects; a program sees its own."""
+    if caller.job is not None:
+        return {caller.job.project}.issuperset(projects)
+    visible = visible_projects(caller)
+    return visible is None or visible.issuperset(projects)
 
 
 def owns(caller: Caller, user: str) -> bool:

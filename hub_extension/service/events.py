@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import replace
 from tornado.iostream import StreamClosedError
 
 from springtide.hub_extension.api import intake
@@ -19,6 +18,7 @@ from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.service.relay import Piece, Reader, Relay, piece_of
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.problems import Busy
+from springtide.scheduler.engine.views.events import data_of
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Event
 
@@ -122,8 +122,8 @@ class EventsHandler(RoutedHandler):
 
     async def _job_event(self, job_id: str) -> Event:
         """Return the present state of a job, as an event. Raises `Refusal` 404 if it is no longer kept."""
-        job = replace(await self.pool.engine.job(job_id), source="")
-        return Event(kind="job", data=msgspec.to_builtins(job), at=self.pool.clock())
+        data = {**data_of(await self.pool.engine.job(job_id)), "source": ""}
+        return Event(kind="job", data=data, at=self.pool.clock())
 
     async def _begin(self, reader: Reader, recorded: AsyncIterator[Sequence[Event]] | None, first: Event) -> None:
         """Send the recorded events that the reader missed, then ``first``: the state when they were read."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from tornado.concurrent import Future
 from tornado.iostream import IOStream, StreamClosedError
 
-from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api import job_names, permissions
 from springtide.hub_extension.api.permissions import visible_projects
 from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.web.caller import Caller
@@ -25,7 +25,7 @@ from springtide.scheduler.wire import Event
 KEPT_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of all cached frames, in bytes; streams are seldom further behind than the last few events."""
 
-Audience: TypeAlias = "tuple[str, frozenset[str]] | None"
+Audience: TypeAlias = "tuple[str, frozenset[str]] | bool | None"
 """Readers with the same view of an event; None is all readers who may see the event."""
 
 
@@ -62,9 +62,11 @@ class Frames:
         kept = self._kept.get(key)
         if kept is not None:  # the cache keeps the event alive, so no other object has its id
             return kept[1]
-        data = event.data
+        data: Mapping[str, Any] = event.data
         if event.kind == "pool":
             data = self._nodes.pool(caller, data)
+        elif event.kind == "job":
+            data = job_names.event_for(data, named=audience is True)
         number = b"" if event.id is None else b"id: %d\n" % event.id
         encoded = number + b"event: " + event.kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
         self.encoded += 1
@@ -74,9 +76,11 @@ class Frames:
     def _audience(self, event: Event, caller: Caller) -> Audience:
         """Return the caller's audience for an event.
 
-        Only ``pool`` events differ between readers: they name jobs only to callers who may see these jobs. Callers
-        who see the same projects see the same, unless they hold something outside of these.
+        Events of the pool and of jobs differ between readers: they name jobs to those who may see these. Callers
+        who see the same projects see the same, unless they hold GPUs outside of these.
         """
+        if event.kind == "job" and (projects := job_names.projects_named(event.data)):
+            return permissions.may_see_jobs_of(caller, projects)
         if event.kind != "pool":
             return None
         visible = visible_projects(caller)

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts.questions import Asker
-from springtide.scheduler.engine.forecasts.what_if import Sees
 from springtide.scheduler.engine.forks import Source
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import (
@@ -43,6 +42,7 @@ from springtide.scheduler.engine.reruns import name_again, reference, repeated
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
+from springtide.scheduler.engine.views.diagnoses import Sees
 from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
 from springtide.scheduler.metrics import MAX_METRICS, Goal, Value, values_at

@@ -15,6 +15,7 @@ from springtide.scheduler.sentences.change_requests import CHANGE_REQUESTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
 from springtide.scheduler.sentences.faults import FAULTS
+from springtide.scheduler.sentences.foreign_jobs import projects_named, without_names
 from springtide.scheduler.sentences.headlines import (
     LONGEST_BRIEF,
     LONGEST_HEADLINE,
@@ -56,11 +57,13 @@ __all__ = [
     "headline",
     "joined",
     "longer_headline",
+    "projects_named",
     "render",
     "rerun_text",
     "starts_if_sentences",
     "test_run_text",
     "text",
+    "without_names",
 ]
 
 LONGEST_REASON = 300

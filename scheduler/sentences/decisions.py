@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from springtide.scheduler.sentences.sentence import (
     Params,
     Sentences,
@@ -27,8 +29,16 @@ def label(p: Params, key: str) -> str:
 
 
 def job_of(p: Params) -> str:
-    """Return the beneficiary, for which another job makes room, with its user and project."""
-    return f"the job {quoted_name(p, 'for_name')} of {_whose(p)}"
+    """Return the beneficiary, for which another job makes room, with its user and project.
+
+    It is ``a job`` if the reader may not see its name.
+    """
+    return f"{beneficiary(p)} of {_whose(p)}"
+
+
+def beneficiary(p: Params) -> str:
+    """Return the beneficiary alone: ``the job “bert”``, or ``a job`` if the reader may not see its name."""
+    return f"the job {quoted_name(p, 'for_name')}" if p.get("for_name") else "a job"
 
 
 def _whose(p: Params) -> str:
@@ -38,11 +48,21 @@ def _whose(p: Params) -> str:
 
 
 def jobs_of(p: Params) -> str:
-    """Return the names of several jobs and of their projects; empty if there are none."""
-    jobs = [quoted(name) for name in names(p, "names")]
+    """Return the names of several jobs and of their projects; empty if there are none.
+
+    Of jobs whose names the reader may not see it is the number: ``2 jobs of “vision”``.
+    """
+    jobs = names(p, "names")
     projects = [quoted(name) for name in names(p, "projects")]
     whose = f" of {listed(projects)}" if projects else ""
-    return f"{plural(len(jobs), 'the job', 'the jobs')} {listed(jobs)}{whose}" if jobs else ""
+    return f"{named_jobs(jobs)}{whose}" if jobs else ""
+
+
+def named_jobs(jobs: Sequence[str]) -> str:
+    """Return ``the jobs “a” and “b”``, or ``2 jobs`` if the reader may not see their names."""
+    if not all(jobs):
+        return plural(len(jobs), "a job", f"{amount(len(jobs))} jobs")
+    return f"{plural(len(jobs), 'the job', 'the jobs')} {listed([quoted(name) for name in jobs])}"
 
 
 def split(own: int, borrowed: int) -> str:
@@ -75,7 +95,7 @@ def _started_borrowing(p: Params) -> Sentences:
 
 
 def _started_before(p: Params) -> Sentences:
-    other = f"the job {quoted_name(p, 'for_name')}"
+    other = beneficiary(p) if p.get("for_name") else job_of(p)
     yield cause(f"It started on {gpus(number(p, 'gpus'))} reserved for {other}: it ends before that can start.")
 
 
@@ -176,8 +196,8 @@ def _reclaimed(p: Params) -> Sentences:
     request = f"its {gpus(need)} back" if p.get("within") else f"{gpus(need)} of its fair share"
     person = p.get("for_user")
     whose = f" of {quoted_name(p, 'for_user')}" if person and person != p.get("for_project") else ""
-    job = f"the job {quoted_name(p, 'for_name')}{whose}"
-    yield cause(f"{_project(p, 'for_project')} asked for {request}, for {job}.")
+    job = f", for {beneficiary(p)}{whose}" if p.get("for_name") or whose else ""
+    yield cause(f"{_project(p, 'for_project')} asked for {request}{job}.")
     yield from _made_way(p)
 
 

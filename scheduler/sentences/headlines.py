@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Self, TypeAlias
 
 from springtide.scheduler.model import Reason
+from springtide.scheduler.sentences.decisions import named_jobs
 from springtide.scheduler.sentences.sentence import Params, first_drains, gpu_noun, names, number, real
 from springtide.scheduler.wording import (
     amount,
@@ -104,6 +105,8 @@ def _quoted(name: str) -> str:
 def _jobs(p: Params) -> str:
     """Return the names of the jobs among the parameters, or their number."""
     jobs = names(p, "names")
+    if not all(jobs):
+        return named_jobs(jobs)
     return count(len(jobs), "job") if len(jobs) > MOST_NAMED else listed([_quoted(each) for each in jobs])
 
 
@@ -162,7 +165,8 @@ def _for(why: str, past: str = "Paused", present: str = "Pausing") -> Callable[[
 
 def _made_way(p: Params, why: str, past: str = "Paused", present: str = "Pausing") -> Part:
     """Return a part like ``Paused for “a” (why)``, in the present while the job makes way."""
-    brief = f"{present if p.get('under_way') else past} for {_quoted(str(p.get('for_name')))}"
+    job = _name(p, "for_name") if p.get("for_name") else f"a job of {_name(p, 'for_project')}"
+    brief = f"{present if p.get('under_way') else past} for {job}"
     return Part(f"{brief} ({why}).", f"{brief}.")
 
 

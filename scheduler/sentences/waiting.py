@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from springtide.scheduler.model import Alternative, Amount, StartsIf
 from springtide.scheduler.sentences.budgets import is_limit
-from springtide.scheduler.sentences.decisions import label, quoted_name, reserved, reserved_until_stopped
+from springtide.scheduler.sentences.decisions import (
+    label,
+    named_jobs,
+    quoted_name,
+    reserved,
+    reserved_until_stopped,
+)
 from springtide.scheduler.sentences.sentence import (
     Params,
     Role,
@@ -451,7 +457,7 @@ Amounts = Mapping[str, tuple[Amount, Amount]]
 """The quota and the limit of each project."""
 
 Named = Callable[[str], tuple[str, str]]
-"""Returns the name for people of the job with this id, and its project."""
+"""Returns the name for people of the job with this id, empty if the reader may not see it, and its project."""
 
 
 def starts_if_sentences(starts_if: StartsIf, named: Named, amounts: Amounts) -> tuple[Sentence, ...]:
@@ -478,10 +484,11 @@ def alternative_words(change_: Alternative, named: Named, amounts: Amounts) -> s
 
 
 def _jobs(jobs: Sequence[tuple[str, str]]) -> str:
-    projects = list(dict.fromkeys(project for _, project in jobs))
+    by_project = {project: [name for name, of in jobs if of == project] for _, project in jobs}
+    if not all(name for name, _ in jobs):
+        return listed([f"{named_jobs(each)} of {quoted(project)}" for project, each in by_project.items()])
     each_project = [
-        f"{listed([quoted(name) for name, of in jobs if of == project])} of {quoted(project)}"
-        for project in projects
+        f"{listed([quoted(name) for name in each])} of {quoted(project)}" for project, each in by_project.items()
     ]
     return f"the {plural(len(jobs), 'job', 'jobs')} {listed(each_project)}"
 

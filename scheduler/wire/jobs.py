@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from msgspec import Meta
+from msgspec.structs import force_setattr, replace
 
 from springtide.scheduler.arguments import Argument
 from springtide.scheduler.metrics import Value
@@ -268,7 +270,18 @@ class OptionValue(Answer, frozen=True, kw_only=True):
     text: str
 
 
-class Job(Answer, frozen=True, kw_only=True):
+NAMED: Final = "named"
+"""The part of a job's event that is for readers who may see the jobs of all its projects; it is never sent."""
+
+
+class Named(NamedTuple):
+    """Fields of a job that name jobs of other ``projects``, for readers who may see all of these."""
+
+    projects: frozenset[str]
+    fields: Mapping[str, Any]
+
+
+class Job(Answer, frozen=True, kw_only=True, dict=True):
     """A job with all that a card shows.
 
     ``held`` lists the GPUs its live attempt holds, the last of them marked as borrowed
@@ -358,6 +371,21 @@ class Job(Answer, frozen=True, kw_only=True):
     """The id of the job, or of the sweep of the trial, whose program submitted it; None if a person did."""
     environment: JobEnvironment | None = None
     """Its environment, in answers about one job; None in lists and events, and if nothing was kept."""
+
+    def with_names(self, named: Named) -> Job:
+        """Return the job with its fields that name jobs of other projects; they are kept apart, and never sent."""
+        force_setattr(self, "_named", named)
+        return self
+
+    def in_full(self) -> Job:
+        """Return the job with the names of jobs of other projects."""
+        return self if self.named is None else replace(self, **self.named.fields)
+
+    @property
+    def named(self) -> Named | None:
+        """Its fields that name jobs of other projects; None if it names none."""
+        found: Named | None = self.__dict__.get("_named")
+        return found
 
 
 class JobPage(Answer, frozen=True, kw_only=True):

@@ -115,7 +115,7 @@ def test_a_job_that_gave_its_gpus_back(pool: Pool) -> None:
     pool.until(borrower, "paused")
     said = pool.explained(borrower, "Likely starts")
     assert said.splitlines()[0].endswith(": paused")
-    assert "  Reason: The project “speech” asked for its 2 GPUs back, for the job “sleep” of “jemma”." in said
+    assert "  Reason: The project “speech” asked for its 2 GPUs back, for a job of “jemma”." in said
     assert "No checkpoint is known: it starts from the beginning" in said
     assert re.search(r"  Attempt: 1, paused (just now|\d+ s ago)\.", said)
 

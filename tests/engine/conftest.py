@@ -84,7 +84,8 @@ class Pool:
         return await self.engine.submit(wire.Submission(**fields), user, project or user, lineage=lineage)
 
     async def job(self, job_id):
-        return await self.engine.job(job_id)
+        """The job as administrators see it, with the names of all others."""
+        return (await self.engine.job(job_id)).in_full()
 
     def key(self, job_id):
         """The job's latest attempt requested from the executor."""

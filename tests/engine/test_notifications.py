@@ -60,7 +60,7 @@ async def test_a_pause_for_somebody_else_is_told_with_its_reason_and_so_is_the_r
     await pool.later(100.0)
     owner = await running(pool, "joe", gpus=2, name="faces")
     await pool.state(key.job, "paused")
-    why = "The project “joe” asked for its 2 GPUs back, for the job “faces”."
+    why = "The project “joe” asked for its 2 GPUs back."
     assert await told(pool) == [f"The job “digits” was paused. {why} Saved at step 41."]
     pool.executor.end(owner, code=0)
     await pool.later(100.0)

@@ -73,11 +73,11 @@ ASIDE = re.compile(rf" \((exit code 75|{_RANGE}|{_COUNTED})\)")
 """What stands in parentheses: an exit code, the range of a start, and what a comparison is of."""
 
 JOB = {"job": "a1", "name": NAMES, "project": NAMES}
-OTHER = {"for_job": "b2", "for_name": NAMES, "for_project": NAMES, "for_user": "joe"}
+OTHER = {"for_job": "b2", "for_name": ("", *NAMES), "for_project": NAMES, "for_user": "joe"}
 WAY = {**JOB, **OTHER, "gpus": (1, 8), "within": (0, 1), "held": (1, 8), "quota": (0, 2), "keeps": (0, 1, 3)}
 HOLDERS = {
     "jobs": ((), ("x",)),
-    "names": ((), ("w",), NAMES, tuple("abcdef")),
+    "names": ((), ("w",), NAMES, tuple("abcdef"), ("",), ("", "")),
     "projects": ((), ("p",), ("p", "q")),
 }
 TYPED = {"of_type": (None, "v100")}

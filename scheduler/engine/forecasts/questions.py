@@ -12,7 +12,7 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts import estimates, what_if
 from springtide.scheduler.engine.forecasts.cache import GROWS, ForecastCache
 from springtide.scheduler.engine.forecasts.estimates import advice_view
-from springtide.scheduler.engine.forecasts.what_if import Hypothesis, Members, Sees
+from springtide.scheduler.engine.forecasts.what_if import Hypothesis, Members
 from springtide.scheduler.engine.placements.advice import advice
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.settings import EngineSettings
@@ -21,6 +21,7 @@ from springtide.scheduler.engine.state.line_without_gpus import LineView
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views import job_view
+from springtide.scheduler.engine.views.diagnoses import Sees
 from springtide.scheduler.model import Reason, Snapshot
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UnsetType, structs
 
-from springtide.scheduler import wire, wording
+from springtide.scheduler import sentences, wire, wording
 from springtide.scheduler.engine.forecasts.cache import never_code, never_of, starts_of, unknown_start
 from springtide.scheduler.engine.requests import project_admin, validation
 from springtide.scheduler.engine.settings import EngineSettings
@@ -17,7 +17,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import job_view
-from springtide.scheduler.engine.views.diagnoses import diagnosed
+from springtide.scheduler.engine.views.diagnoses import Sees, diagnosed
 from springtide.scheduler.engine.views.prospects import is_planned
 from springtide.scheduler.forecast import GONE, NEVER, Outlook, Shift
 from springtide.scheduler.gpu_types import DeclaredTypes, total
@@ -27,8 +27,6 @@ from springtide.scheduler.store.records import JobRecord, JobSpec
 from springtide.scheduler.workload import Line
 
 Members = Mapping[str, Sequence[str]]
-Sees = Callable[[str, str], bool]
-"""Whether the caller may see jobs of a user in a project."""
 Waits = Callable[[str], Reason | None]
 """Why the job with this id waits, if it does."""
 
@@ -247,7 +245,7 @@ def forecast_view(
         job=hypothetical,
         starts=starts,
         starts_if={
-            job_id: diagnosed(each, state, waits(job_id) if same else None).alternatives
+            job_id: diagnosed(each, state, waits(job_id) if same else None, sees).alternatives
             for job_id, each in outlook.starts_if.items()
         },
         projects={
@@ -275,6 +273,12 @@ def _numbers(standing: Standing) -> dict[str, Any]:
     }
 
 
+def _as_seen(why: Reason, sees: Sees) -> Reason:
+    """Return a reason with the names of the jobs that the caller may see."""
+    user = str(why.params.get("for_user") or "")
+    return sentences.without_names(why, lambda project: sees(user, project))
+
+
 def _shift_view(shift: Shift, hypothesis: Hypothesis, state: State, sees: Sees) -> wire.Shift | None:
     job = (
         hypothesis.job
@@ -291,5 +295,5 @@ def _shift_view(shift: Shift, hypothesis: Hypothesis, state: State, sees: Sees) 
         gpus=sum(len(worker.gpus) for worker in (shift.before or shift.after)),
         job=shift.job if visible and job is not hypothesis.job else "",
         name=job.spec.name if visible else "",
-        reason=job_view.reason(shift.reason) if visible else None,
+        reason=job_view.reason(_as_seen(shift.reason, sees)) if visible else None,
     )

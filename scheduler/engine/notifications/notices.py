@@ -337,11 +337,16 @@ def job_notifications(
                     job=after.id,
                     event=event,
                     title=sentences.text(title),
-                    text=" ".join(map(sentences.text, texts)),
+                    text=" ".join(sentences.text(_apart(each, after)) for each in texts),
                     channels=channels,
                 )
             )
     return found
+
+
+def _apart(why: Reason, job: JobRecord) -> Reason:
+    """Return a reason that names no jobs of other projects: the message goes where the pool checks no rights."""
+    return sentences.without_names(why, job.spec.project.__eq__)
 
 
 def _notice_id(job: JobRecord, event: NotificationEvent) -> str:

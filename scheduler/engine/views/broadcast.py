@@ -12,7 +12,7 @@ import msgspec
 from springtide.scheduler import wire
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import job_view
-from springtide.scheduler.engine.views.events import EventHub, event_of
+from springtide.scheduler.engine.views.events import EventHub, data_of, event_of
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import LogGrew
 from springtide.scheduler.notifications import EVENT_KIND, Notification
@@ -280,7 +280,7 @@ class Broadcast:
 
     def _job_event(self, job: JobRecord) -> wire.Event:
         view = self._read_model.job(job, full=False)
-        return wire.Event(kind="job", data=msgspec.to_builtins(view), at=self._clock())
+        return wire.Event(kind="job", data=data_of(view), at=self._clock())
 
     def first_event(self) -> wire.Event:
         """Return the event of the pool for a new reader.
@@ -336,13 +336,13 @@ def _only_progress(before: JobRecord | None, after: JobRecord) -> bool:
     )
 
 
-def _none(_job: str | JobRecord) -> None:
+def _none(*_job: object) -> None:
     return None
 
 
 def _encoded(view: wire.Job) -> bytes:
     """Return a view as JSON. Halves of characters, which no encoding has, must not stop the pool."""
     try:
-        return msgspec.json.encode(view)
+        return msgspec.json.encode(view if view.named is None else data_of(view))
     except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(view)).encode("ascii")
+        return json.dumps(data_of(view)).encode("ascii")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from msgspec import structs
 
@@ -14,6 +15,9 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views.prospects import changes_now
 from springtide.scheduler.model import Amount, Reason, StartsIf
 from springtide.scheduler.sentences import Sentence
+
+Sees: TypeAlias = Callable[[str, str], bool]
+"""Whether a reader may see jobs of a user in a project."""
 
 
 class Diagnoses:
@@ -41,28 +45,31 @@ class Diagnoses:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosed:
-    """The view of what lets a job start, and the sentences about it."""
+    """The view of what lets a job start, the sentences about it, and the projects of the jobs that they name."""
 
     alternatives: list[wire.Alternative]
     impossible: bool
     sentences: tuple[Sentence, ...]
+    projects: frozenset[str] = frozenset()
 
 
 def _plain(amounts: Mapping[str, Amount]) -> dict[str, int | dict[str, int | None] | None]:
     return {name: dict(amount) if isinstance(amount, Mapping) else amount for name, amount in amounts.items()}
 
 
-def diagnosed(found: StartsIf, state: State, why: Reason | None) -> Diagnosed:
+def diagnosed(found: StartsIf, state: State, why: Reason | None, sees: Sees) -> Diagnosed:
     """Return the view of what lets a job start in the pool of ``state``; ``why`` is why it waits there.
 
-    No other limit lets a project run more that is over its budget.
+    It names the jobs that the reader ``sees``. No other limit lets a project run more that is over its budget.
     """
     found = changes_now(found, why)
     amounts = {name: (record.project.quota, record.project.limit) for name, record in state.projects.items()}
 
     def named(job_id: str) -> tuple[str, str]:
         job = state.jobs.get(job_id)
-        return (job_id, "") if job is None else (job.spec.name or job_id, job.spec.project)
+        if job is None:
+            return job_id, ""
+        return (job.spec.name or job_id) if sees(job.spec.user, job.spec.project) else "", job.spec.project
 
     over = limited(state.budgets)
     possible = tuple(each for each in found.alternatives if not over & each.limit.keys())
@@ -70,7 +77,7 @@ def diagnosed(found: StartsIf, state: State, why: Reason | None) -> Diagnosed:
         found = structs.replace(found, alternatives=possible, impossible=False)
     alternatives = [
         wire.Alternative(
-            remove_jobs=list(each.remove_jobs),
+            remove_jobs=[job_id for job_id in each.remove_jobs if named(job_id)[0]],
             quota=_plain(each.quota),
             limit=_plain(each.limit),
             add_nodes=each.add_nodes,
@@ -78,4 +85,10 @@ def diagnosed(found: StartsIf, state: State, why: Reason | None) -> Diagnosed:
         )
         for each in found.alternatives
     ]
-    return Diagnosed(alternatives, found.impossible, sentences.starts_if_sentences(found, named, amounts))
+    removed = (named(job_id) for each in found.alternatives for job_id in each.remove_jobs)
+    return Diagnosed(
+        alternatives,
+        found.impossible,
+        sentences.starts_if_sentences(found, named, amounts),
+        frozenset(project for name, project in removed if name),
+    )

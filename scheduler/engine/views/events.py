@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.store.records import EventRecord
+from springtide.scheduler.wire.jobs import NAMED
 
 MAX_QUEUED = 1_000
 """Maximum number of subjects of which an event waits for one subscriber."""
@@ -175,3 +176,12 @@ async def _recorded(after: int, newest: int, read: ReadEvents) -> AsyncIterator[
 def event_of(record: EventRecord) -> wire.Event:
     """Return a recorded event as it is sent."""
     return wire.Event(kind=record.kind, data=msgspec.json.decode(record.data), id=record.id, at=record.at)
+
+
+def data_of(view: wire.Job) -> dict[str, Any]:
+    """Return a job as the data of an event, with what names jobs of other projects beside it (`NAMED`)."""
+    data: dict[str, Any] = msgspec.to_builtins(view)
+    if view.named is not None:
+        fields = {name: msgspec.to_builtins(value) for name, value in view.named.fields.items()}
+        data[NAMED] = {"projects": sorted(view.named.projects), "fields": fields}
+    return data

@@ -16,7 +16,7 @@ from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN, pause_reason
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.sweeps import controller
-from springtide.scheduler.engine.views.diagnoses import Diagnosed
+from springtide.scheduler.engine.views.diagnoses import Diagnosed, Sees
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.engine.views.shown_state import shown_attempt, shown_state
 from springtide.scheduler.gpu_types import machine_of
@@ -37,6 +37,7 @@ from springtide.scheduler.store.records import (
     TestRun,
 )
 from springtide.scheduler.store.tables import WorkspaceRecord
+from springtide.scheduler.wire.jobs import Named
 from springtide.scheduler.workload import Line, Workload
 
 LISTED_ATTEMPTS = 5
@@ -159,6 +160,10 @@ def row(trial: JobRecord, borrowing: Borrowing, now: float) -> wire.TrialRow:
     )
 
 
+def _sees_all(_user: str, _project: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class ViewContext:
     """The inputs of a job's view besides its record.
@@ -170,7 +175,7 @@ class ViewContext:
     key in the ledger; ``slow_placement`` returns the placement with which a running job would be faster, if one is
     known; ``at_stake`` returns the seconds that a job has run, None unless it can be paused now; ``is_deleted``
     says whether a person deleted the job with this id; ``closes`` returns which maintenance a running job will be
-    paused for.
+    paused for; ``sees`` says which jobs are named to the reader.
     """
 
     labels: GpuLabels
@@ -178,7 +183,7 @@ class ViewContext:
     waiting_reason: Callable[[str], model.Reason | None]
     place_in_line: Callable[[str], int | None]
     expected_starts: Callable[[str], wire.Starts | None]
-    starts_if: Callable[[str], Diagnosed | None]
+    starts_if: Callable[[str, Sees], Diagnosed | None]
     usage: Callable[[str], wire.JobUsage | None]
     trials_of: Callable[[str], Sequence[JobRecord]]
     holding: Callable[[HoldingKey], Holding | None]
@@ -186,6 +191,45 @@ class ViewContext:
     at_stake: Callable[[JobRecord], float | None]
     is_deleted: Callable[[str], bool]
     closes: Callable[[JobRecord], model.Reason | None]
+    sees: Sees = _sees_all
+
+    def apart(self, project: str) -> ViewContext:
+        """Return the context for readers who see the jobs of one project only."""
+
+        def sees(_user: str, of: str) -> bool:
+            return of == project
+
+        def waiting_reason(job_id: str) -> model.Reason | None:
+            why = self.waiting_reason(job_id)
+            return None if why is None else _apart(why, project)
+
+        def trials_of(sweep: str) -> Sequence[JobRecord]:
+            return [_record_apart(trial) for trial in self.trials_of(sweep)]
+
+        return replace(self, waiting_reason=waiting_reason, trials_of=trials_of, sees=sees)
+
+
+def _apart(why: model.Reason, project: str) -> model.Reason:
+    """Return a reason that names no jobs of other projects than one."""
+    return sentences.without_names(why, project.__eq__)
+
+
+def _record_apart(record: JobRecord) -> JobRecord:
+    """Return a job whose reasons name no jobs of other projects."""
+
+    def apart(why: model.Reason | None) -> model.Reason | None:
+        return None if why is None else _apart(why, record.spec.project)
+
+    attempts = tuple(
+        structs.replace(
+            each,
+            why=_apart(each.why, record.spec.project),
+            asked_why=apart(each.asked_why),
+            ended_why=apart(each.ended_why),
+        )
+        for each in record.attempts
+    )
+    return JobRecord(record.spec, record.standing, attempts).with_standing(reason=apart(record.standing.reason))
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -448,19 +492,41 @@ def _slow(job: JobRecord, context: ViewContext) -> messages.Params:
     )
 
 
+NAMING = ("reason", "starts_if", "attempts")
+"""The fields of a job that may name others."""
+
+
 def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = True) -> wire.Job:
-    """Return the view of a job; ``full`` adds its earlier attempts and its source."""
+    """Return the view of a job; ``full`` adds its earlier attempts and its source.
+
+    It names no jobs of other projects. Those that it could name are in its fields kept apart (`wire.Job.named`).
+    """
+    view, projects = _view(record, context, now, full=full)
+    foreign = projects - {record.spec.project}
+    if not foreign:
+        return view
+    apart, _ = _view(_record_apart(record), context.apart(record.spec.project), now, full=full)
+    return apart.with_names(Named(foreign, {name: getattr(view, name) for name in NAMING}))
+
+
+def _projects_named(view: wire.Job) -> frozenset[str]:
+    whys = (view.reason, *(why for each in view.attempts for why in (each.why, each.ended_why)))
+    return frozenset().union(*(sentences.projects_named(why.params) for why in whys if why is not None))
+
+
+def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) -> tuple[wire.Job, frozenset[str]]:
+    """Return the view of a job, and the projects of the jobs that it names."""
     spec, standing, live = record.spec, record.standing, record.live
     waits = waiting_trial(record, context) if record.workload is Workload.SWEEP else record
     line = place(record, context)
     attempts = _attempts(record, context, 0 if full else -LISTED_ATTEMPTS)
     in_line = waits is not None and _in_line(waits)
-    found = context.starts_if(waits.id) if waits is not None and in_line else None
+    found = context.starts_if(waits.id, context.sees) if waits is not None and in_line else None
     why, starts = agreed(
         _with_alternatives(job_reason(record, context), found),
         context.expected_starts(waits.id) if waits is not None and in_line else None,
     )
-    return wire.Job(
+    view = wire.Job(
         id=spec.id,
         name=spec.name,
         kind=spec.kind,
@@ -514,6 +580,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         submitted_by=spec.submitters[-1] if spec.submitters else None,
         environment=environment_view(spec) if full else None,
     )
+    return view, _projects_named(view) | (frozenset() if found is None else found.projects)
 
 
 def _shown_options(options: wire.JobOptions) -> wire.JobOptions:

@@ -23,7 +23,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.restraints import with_budget
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view, prospects
-from springtide.scheduler.engine.views.diagnoses import Diagnosed, Diagnoses, diagnosed
+from springtide.scheduler.engine.views.diagnoses import Diagnosed, Diagnoses, Sees, diagnosed
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.model import JobState, Standing
 from springtide.scheduler.store.ledger import Holding, HoldingKey
@@ -188,10 +188,10 @@ class ReadModel:
             return None
         return prospects.start_now(self._starts.get(job_id), self.waiting_reason(job_id))
 
-    def _starts_if(self, job_id: str) -> Diagnosed | None:
+    def _starts_if(self, job_id: str, sees: Sees) -> Diagnosed | None:
         """Return what lets a waiting job start, if that is known; nothing for one whose node has to come first."""
         found = self._diagnoses.of(job_id) if self.is_planned(job_id) else None
-        return None if found is None else diagnosed(found, self.state, self.waiting_reason(job_id))
+        return None if found is None else diagnosed(found, self.state, self.waiting_reason(job_id), sees)
 
     def is_planned(self, job_id: str) -> bool:
         """Return whether the planner decides when a job starts: neither a person, nor the cluster by a node."""
