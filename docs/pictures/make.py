@@ -35,6 +35,19 @@ space = {"rate": [0.0001, 0.001, 0.01, 0.1], "layers": [1, 2, 3], "width": [64, 
 pool.sweep(train, space, metric="error", name="digits")"""
 EPOCH_S = 0.8
 """Shortest time of an epoch of a trial, in seconds, so that trials do not end before a picture is taken."""
+SHOW_HOMES = """() => {
+    const show = () => {
+        const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+            const text = texts.currentNode;
+            const shown = text.data.replaceAll(/\\S+\\/state\\/homes\\//g, "/home/");
+            if (shown !== text.data) text.data = shown;
+        }
+    };
+    show();
+    new MutationObserver(show).observe(document.body, { childList: true, characterData: true, subtree: true });
+}"""
+"""Shows the homes of the hub where people have theirs, also after cards are drawn again."""
 UNFINISHED = "queued,starting,running,pausing,paused"
 LATER = (
     (0, "jemma", 2, "speech", 70),
@@ -197,8 +210,13 @@ def picture_of_the_drained_node(hub: HubProcess, admin: Person) -> None:
 
 
 def take(name: str, first: Locator, last: Locator, *, beside: Locator | None = None) -> None:
-    """Photograph the page from ``first`` to ``last``, as wide as ``beside`` or else as the page's main part."""
+    """Photograph the page from ``first`` to ``last``, as wide as ``beside`` or else as the page's main part.
+
+    The homes of the hub, in a directory of its own here, are shown where people have theirs.
+    """
     page = first.page
+    page.evaluate(SHOW_HOMES)
+    expect(page.get_by_text("/state/homes/")).to_have_count(0)
     top, bottom = box(first), box(last)
     wide = box(beside or page.locator("main"))
     margin = BETWEEN_CELLS if beside else MARGIN

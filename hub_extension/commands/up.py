@@ -120,9 +120,16 @@ def welcome(hub: Running) -> str:
     pool = hub.pool
     kind = "simulated GPUs" if pool.simulated else "GPUs"
     gpus = pool.build_gpus + pool.train_gpus
-    password = [] if hub.password is None else [f"  Password      {hub.password}, the same for all"]
+    password = []
+    if hub.password is not None:
+        words = f"{hub.password}, the same for all" if hub.password else "none is set: any is taken"
+        password.append(f"  Password      {words}")
     if hub.password_file is not None:
         password.append(f"                kept in {hub.password_file}, which only you may read")
+    earlier = []
+    if hub.earlier:
+        names = wording.listed(hub.earlier)
+        earlier = [f"                and {names}, whom this hub has from before: delete them on its page Admin"]
     admins = [f"  Admin         {', '.join(hub.admins)}: edits projects and quotas"] if hub.admins else []
     first, second = hub.users[:2] if len(hub.users) > 1 else ("one person", "another")
     pages = f"{hub.url}/services/springtide"
@@ -131,16 +138,15 @@ def welcome(hub: Running) -> str:
         f"Springtide is ready: {hub.url}",
         "",
         f"  People        {', '.join(hub.users) or 'whom your configuration allows'}",
+        *earlier,
         *admins,
         *password,
         f"  Accounts      {hub.accounts}",
         f"  GPUs          {gpus} {kind}: {pool.build_gpus} for build notebooks, {pool.train_gpus} for train jobs",
         "",
-        f"  1. Log in as {first} and press Start; do the same as {second} in a private window.",
-        f"  2. Run the notebook of {first} (Run > Run All Cells): its two trainings fill the pool with",
-        f"     borrowed GPUs. Then run that of {second}: the GPUs of that quota come back.",
+        *(_story(first, second) if hub.is_story else _own_people(hub, first, pages)),
         f"  3. Watch the pool:  {pages}/pool",
-        *([f"     Change quotas:   {pages}/admin (as {hub.admins[0]})"] if hub.admins else []),
+        *([f"     Change quotas:   {pages}/admin (as {hub.admins[0]})"] if hub.is_story and hub.admins else []),
         "",
         f"  Kept in       {hub.state_dir}",
         f"  The log is    {hub.log}",
@@ -148,3 +154,21 @@ def welcome(hub: Running) -> str:
         "Ctrl-C stops the hub; notebooks and jobs continue, and the next `springtide up` finds them.",
     ]
     return "\n".join(lines)
+
+
+def _story(first: str, second: str) -> list[str]:
+    """Return the first steps with the people of the demonstration."""
+    return [
+        f"  1. Log in as {first} and press Start; do the same as {second} in a private window.",
+        f"  2. Run the notebook of {first} (Run > Run All Cells): its two trainings fill the pool with",
+        f"     borrowed GPUs. Then run that of {second}: the GPUs of that quota come back.",
+    ]
+
+
+def _own_people(hub: Running, first: str, pages: str) -> list[str]:
+    """Return the first steps with other people."""
+    admin = hub.admins[0] if hub.admins else "an admin"
+    return [
+        f"  1. Log in as {admin} and give people projects with quotas:  {pages}/admin",
+        f"  2. Log in as {first}, press Start, and run the notebook: it sends jobs to the pool.",
+    ]

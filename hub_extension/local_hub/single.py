@@ -10,7 +10,9 @@ from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any, TypedDict
 
+from jupyterhub.auth import DummyAuthenticator
 from traitlets.config import Config
+from traitlets.config.loader import LazyConfigValue
 
 from springtide.hub_extension.local_hub import demo
 from springtide.hub_extension.local_hub.orphans import PROXY
@@ -103,17 +105,43 @@ def prepare(
 def share_out(c: Config, settings: Mapping[str, Any], *, prepared: SharedOut) -> None:
     """Share out the GPUs again if the configuration names other numbers than were ``prepared``.
 
-    ``settings`` take precedence over it. Projects and build GPUs that it names itself stay as they are.
+    ``settings`` take precedence over it. Projects and build GPUs that it names itself stay as they are. Of the
+    demonstration's people only those have projects whom the configuration still names.
     """
+    people = _people(c)
     named = {name: c.Springtide[name] for name in ("simulated_gpus", "gpu_types") if name in c.Springtide}
     keeps_build = c.Springtide.build_gpus == prepared["build_gpus"]
     if not keeps_build:
         named["build_gpus"] = c.Springtide.build_gpus
     shared = shared_out({**named, **settings})
     if c.Springtide.projects == _projects(prepared):
-        c.Springtide.projects = _projects(shared)
+        c.Springtide.projects = [each for each in _projects(shared) if each["name"] in people]
+    if c.JupyterHub.get("load_groups") == demo.groups():
+        c.JupyterHub.load_groups = {name: group for name, group in demo.groups().items() if name in people}
     if keeps_build:
         c.Springtide.build_gpus = shared["build_gpus"]
+
+
+def _people(c: Config) -> tuple[str, ...]:
+    """Return the demonstration's people whom the configuration names.
+
+    People of another authenticator may be called like them: their names let nobody in, and make nobody an admin.
+    """
+    if not _shares_password(c.JupyterHub.authenticator_class):
+        for name, people in (("allowed_users", set(demo.NAMES)), ("admin_users", {demo.ADMIN})):
+            if c.Authenticator.get(name) == people:
+                del c.Authenticator[name]
+    allowed = c.Authenticator.get("allowed_users", set())
+    if isinstance(allowed, LazyConfigValue):
+        allowed = allowed.get_value(set(demo.NAMES))
+    return tuple(name for name in demo.NAMES if name in allowed)
+
+
+def _shares_password(authenticator: object) -> bool:
+    """Return whether a value of ``c.JupyterHub.authenticator_class`` is the demonstration's, or made of it."""
+    if isinstance(authenticator, type):
+        return issubclass(authenticator, DummyAuthenticator)
+    return authenticator in {"dummy", "jupyterhub.auth.DummyAuthenticator"}
 
 
 def shared_out(settings: Mapping[str, Any]) -> SharedOut:

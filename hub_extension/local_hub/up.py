@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,18 +60,22 @@ CHILDREN_APPEAR_WITHIN_S = 2.0
 class Running:
     """A running hub that accepts logins.
 
-    ``password`` and ``password_file`` are None if each user has an individual password.
+    ``password`` and ``password_file`` are None if each user has an individual password. ``users`` are those whom
+    the configuration names, ``earlier`` others whom the hub lets in because it has them from before.
     """
 
     url: str
     state_dir: str
     log: str
     users: tuple[str, ...]
+    earlier: tuple[str, ...]
     admins: tuple[str, ...]
     password: str | None
     accounts: str
     password_file: str | None
     pool: PoolView
+    is_story: bool
+    """Whether the people are those of the demonstration, whose notebooks play its story."""
 
 
 Ready: TypeAlias = Callable[[TextIO, Running], None]
@@ -95,7 +99,9 @@ class Options:
 class Hub(JupyterHub):
     """JupyterHub with a callback when it is ready. Answers under names of ``Springtide.allowed_hosts`` only."""
 
-    ready: Callable[[JupyterHub], None]
+    ready: Callable[[Hub], None]
+    named: frozenset[str] = frozenset()
+    """The people whom the configuration lets in by name; a hub adds those that it has."""
     log_path: Path | None = None
     """File that holds the output of the hub and its children; None on a terminal."""
 
@@ -112,12 +118,24 @@ class Hub(JupyterHub):
             names = (f"--allowed-host={name}" for name in self._allowed_hosts)
             self.proxy.command = [*command, *names, f"--public-url={address_of(self)}"]
 
+    async def init_users(self) -> None:
+        """Note the people of the configuration."""
+        self.named = frozenset(self.authenticator.allowed_users)
+        await super().init_users()
+
     def init_tornado_settings(self) -> None:
-        """Show the demonstration's users on the login page, as long as they share a password."""
-        if isinstance(self.authenticator, DummyAuthenticator):
-            people = [*users_of(self.authenticator), *sorted(self.authenticator.admin_users)]
+        """Show people on the login page, as long as they share the password of the state directory."""
+        if self._shares_kept_password():
+            people = [*users_of(self.authenticator, self.named), *sorted(self.authenticator.admin_users)]
             self.template_vars.setdefault("demonstration", people)
+            self.template_vars.setdefault("is_story", is_story(people))
         super().init_tornado_settings()
+
+    def _shares_kept_password(self) -> bool:
+        people = self.authenticator
+        if not isinstance(people, DummyAuthenticator):
+            return False
+        return bool(people.password == StateDir(Path(os.environ[STATE_DIR])).password())
 
     def init_tornado_application(self) -> None:
         """Refuse requests for other host names."""
@@ -163,7 +181,7 @@ def up(options: Options, ready: Ready) -> int:
         with contextlib.nullcontext(sys.stdout) if options.verbose else output_to(log) as terminal:
             came_up = False
 
-            def tell(hub: JupyterHub) -> None:
+            def tell(hub: Hub) -> None:
                 nonlocal came_up
                 came_up = True
                 ready(terminal, running(hub, state, log))
@@ -246,7 +264,7 @@ async def ended(pid: int) -> None:
         os.close(handle)
 
 
-def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
+def running(hub: Hub, state: StateDir, log: Path) -> Running:
     """Return the description of a started hub. Raises `Unreachable` if the service does not answer."""
     people = hub.authenticator
     shared = isinstance(people, DummyAuthenticator)
@@ -255,12 +273,14 @@ def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
             url=address_of(hub),
             state_dir=str(state.path),
             log=str(log),
-            users=users_of(people),
+            users=(users := users_of(people, hub.named)),
+            earlier=tuple(sorted(people.allowed_users - {*users, *people.admin_users})) if users else (),
             admins=tuple(sorted(people.admin_users)),
             password=people.password if shared else None,
             password_file=str(state.password_file) if shared and people.password == state.password() else None,
             accounts=_accounts(hub.config.Springtide.accounts),
             pool=client.pool(),
+            is_story=is_story(users),
         )
 
 
@@ -279,9 +299,19 @@ def _accounts(mode: str) -> str:
     return f"ALL notebooks and jobs run as {name}: whoever logs in acts as {name}"
 
 
-def users_of(people: Authenticator) -> tuple[str, ...]:
-    """Return the names of users who may log in and are no admins, users of the demonstration first."""
-    return tuple(sorted(people.allowed_users - people.admin_users, key=_in_order_of_the_story))
+def users_of(people: Authenticator, named: Iterable[str]) -> tuple[str, ...]:
+    """Return the ``named`` people who are no admins, those of the demonstration first.
+
+    None if the authenticator lets in everybody whom it knows.
+    """
+    if people.allow_all:
+        return ()
+    return tuple(sorted(set(named) - people.admin_users, key=_in_order_of_the_story))
+
+
+def is_story(people: Iterable[str]) -> bool:
+    """Return whether all people of the demonstration are among them."""
+    return set(demo.NAMES) <= set(people)
 
 
 def _in_order_of_the_story(name: str) -> tuple[bool, int, str]:

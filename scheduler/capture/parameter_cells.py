@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from springtide.scheduler.arguments import Argument, BadArgument, is_literal, typed_value
 from springtide.scheduler.capture.arguments import rendered
+from springtide.scheduler.wording import as_python
 
 TAG: Final = "parameters"
 INJECTED: Final = "injected-parameters"
@@ -122,7 +123,7 @@ def _parameter(name: str, assigned: tuple[ast.expr | None, str]) -> Parameter:
         text = "" if value is None else ast.unparse(value)
         return Parameter(name, _short(text), _short(annotation), None)
     before = _whole(name, found[name])
-    text = "hidden" if before.hidden else before.text or repr(before.value)
+    text = "hidden" if before.hidden else before.text or as_python(before.value)
     kind = "" if found[name] is None else type(found[name]).__name__
     return Parameter(name, _short(text), _short(annotation or kind), before)
 
@@ -130,7 +131,7 @@ def _parameter(name: str, assigned: tuple[ast.expr | None, str]) -> Parameter:
 def _whole(name: str, value: Any) -> Argument:
     """Return a value as one argument, a dictionary, too: the settings in it are not typed one by one."""
     if isinstance(value, dict):
-        return Argument(value=_short(repr(value)), type="dict")
+        return Argument(value=_short(as_python(value)), type="dict")
     return rendered({name: value}).get(name, Argument(value=None))
 
 

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hub_people import Hub
+from hub_people import Hub, until
 from hub_process import WITHOUT_PAGES
 from terminal import Done, called
 
@@ -23,6 +23,12 @@ def block(kind: str, text: str) -> str:
     return found[1]
 
 
+def said_at_the_start(hub: Hub) -> str:
+    """What the hub has said at its last start, once all is said."""
+    said = hub.log.read_text().rpartition("Starting the hub")[2]
+    return said if "Ctrl-C" in said else ""
+
+
 def test_the_people_and_projects_of_the_demonstration_go_by_the_commands_of_the_docs(tmp_path: Path) -> None:
     text = ADMIN.read_text().partition("To go on without the demonstration")[2]
     first = Hub(tmp_path / "state", WITHOUT_PAGES)
@@ -33,6 +39,12 @@ def test_the_people_and_projects_of_the_demonstration_go_by_the_commands_of_the_
     own = Hub(tmp_path / "state", WITHOUT_PAGES + block("py", text))
     try:
         own.start()
+        said = until("the last line", lambda: said_at_the_start(own))
+        assert "People        grace\n" in said
+        assert " and admin, jemma, joe and susan, whom this hub has from before" in said
+        assert "Admin         ada: edits projects and quotas" in said
+        assert "1. Log in as ada and give people projects with quotas" in said
+        assert "its two trainings" not in said
         admin, grace = own.token("ada"), own.token("grace")
         (tmp_path / "pool.yaml").write_text(block("yaml", text))
 

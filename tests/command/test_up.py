@@ -11,14 +11,18 @@ from pathlib import Path
 import click
 import pytest
 from hub_people import Hub, until
+from jupyterhub.auth import PAMAuthenticator
 from ports import free_port
 from terminal import Done, Run, called, springtide
+from traitlets.config import Config
 
 from springtide.hub_extension.commands.up import gpu_numbers
 from springtide.hub_extension.commands.up import up as up_command
+from springtide.hub_extension.local_hub.single import SharedOut, prepare, share_out
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 
+SHARED: SharedOut = {"train_gpus": {"simulated": 8}, "build_gpus": 3}
 LONG = """
 import os, time
 print("started", os.getpid(), flush=True)
@@ -48,6 +52,40 @@ def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
     assert said.index("Log in as susan and press Start") < together < said.index("Run the notebook of susan")
     assert "11 simulated GPUs: 3 for build notebooks, 8 for train jobs" in said
     assert f"{address}/services/springtide/pool" in said
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Config:
+    """The configuration of the demonstration, before that of a file."""
+    c = Config()
+    prepare(c, state_dir=str(tmp_path / "state"), port=1, hub_port=2, proxy_port=3, **SHARED)
+    return c
+
+
+def test_a_file_that_names_other_people_leaves_no_project_of_the_demonstration(prepared: Config) -> None:
+    prepared.Authenticator.allowed_users = {"ada", "joe"}
+    share_out(prepared, {}, prepared=SHARED)
+    assert [each["name"] for each in prepared.Springtide.projects] == ["joe"]
+    assert prepared.JupyterHub.load_groups == {"joe": {"users": ["joe"]}}
+
+
+def test_the_people_of_the_demonstration_stay_beside_those_that_a_file_adds(prepared: Config) -> None:
+    theirs = Config()
+    theirs.Authenticator.allowed_users.add("ada")
+    prepared.merge(theirs)
+    share_out(prepared, {}, prepared=SHARED)
+    assert [each["name"] for each in prepared.Springtide.projects] == ["susan", "joe", "jemma"]
+
+
+@pytest.mark.parametrize("authenticator", ["pam", PAMAuthenticator])
+def test_another_authenticator_lets_nobody_in_by_the_names_of_the_demonstration(
+    prepared: Config, authenticator: object
+) -> None:
+    prepared.JupyterHub.authenticator_class = authenticator
+    share_out(prepared, {}, prepared=SHARED)
+    assert "allowed_users" not in prepared.Authenticator
+    assert "admin_users" not in prepared.Authenticator
+    assert prepared.Springtide.projects == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 def ask_for(tab: Page, name: str) -> None:
     """Choose the launcher's tile and fill in the dialog."""
     tab.get_by_role("button", name="New Launcher").first.click()
-    tab.locator(".jp-LauncherCard:visible", has_text="New Environment").click()
+    tile = tab.locator(".jp-LauncherCard:visible", has_text="New Environment")
+    picture = tile.locator("img").element_handle()
+    tab.wait_for_function("(picture) => picture.naturalWidth > 0", arg=picture)
+    tile.click()
     tab.get_by_test_id("environment-name").fill(name)
     tab.get_by_role("button", name="Make", exact=True).click()
 

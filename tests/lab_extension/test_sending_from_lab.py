@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 
 import nbformat
@@ -92,6 +93,27 @@ def test_the_notice_of_a_sent_file_opens_the_job_in_a_tab(lab: Lab, context: Bro
     notice.get_by_role("button", name="Open").click()
     expect(card(tab).get_by_test_id("job-name")).to_have_text("quick")
     assert len(context.pages) == 1
+
+
+def test_a_long_notice_ends_with_a_whole_word_and_shows_the_rest_on_demand(
+    lab: Lab, context: BrowserContext
+) -> None:
+    name = f"{'word ' * 20}end.py"
+    (lab.root / name).write_text("print('all done')")
+    lab.write("long.ipynb", ("1", None))
+    tab = lab.open(context, "long.ipynb")
+    ready(tab)
+    tab.locator(".jp-DirListing-item", has_text="word word").click(button="right")
+    tab.get_by_role("menuitem", name="Send to the Pool…").click()
+    send(tab)
+    notice = tab.locator(".Toastify__toast", has_text="Sent word word")
+    message = notice.locator(".jp-toast-message").inner_text()
+    notice.get_by_role("button", name="Read All").click()
+    whole = tab.locator(".jp-Dialog-body")
+    expect(whole).to_contain_text("word end.py to the pool. The job runs in its own copy of")
+    words, cut, _ = message.partition("…")
+    assert (cut, len(message) <= 140) == ("…", True)
+    assert re.match(rf"{re.escape(words)}\W", whole.inner_text()), "a whole word is the last one"
 
 
 def typed(tab: Page, name: str, code: str) -> None:

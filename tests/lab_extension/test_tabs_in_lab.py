@@ -81,6 +81,18 @@ def test_menu_palette_and_launcher_lead_to_the_table_and_its_links_to_jobs_in_ta
     items = tab.locator(".lm-CommandPalette-item")
     expect(items.filter(has_text="Send the Active Cell to the Pool…")).to_be_visible()
     expect(items.locator("svg")).to_have_count(0)
+    tab.locator(".lm-CommandPalette-input").fill("springtide the pool")
+    tab.keyboard.press("Enter")
+    expect(tab.locator("#springtide-pool")).to_be_focused()
+    tab.keyboard.press("Tab")
+    expect(tab.locator("#springtide-pool :focus")).to_have_count(1)
+    tab.evaluate(RUN, ["apputils:activate-command-palette", {}])
+    tab.locator(".lm-CommandPalette-input").fill("springtide new environment")
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_test_id("environment-name")).to_be_visible()
+    tab.keyboard.press("Escape")
+    expect(tab.locator(".jp-Dialog")).to_have_count(0)
+    expect(tab.locator("#springtide-runs :focus, #springtide-runs:focus")).not_to_have_count(0)
 
 
 def test_the_table_in_a_tab_is_downloaded_and_has_one_background_in_dark_jupyterlab(

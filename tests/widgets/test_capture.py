@@ -295,7 +295,7 @@ def test_a_cell_without_a_last_expression_has_no_result(here, tmp_path):
         ("1\nfiles = !ls", "line 2, “files = !ls”, is a shell or magic line"),
         (
             "%matplotlib inline\nif lock:\n    !ls\ntext = '''\n!no\n'''",
-            "line 1, “%matplotlib inline” and line 3, “!ls”, are shell or magic lines",
+            r"line 1 \(“%matplotlib inline”\) and line 3 \(“!ls”\) are shell or magic lines",
         ),
         ("%%bash\necho it's", "line 1, “%%bash”, is a shell or magic line.*send the whole notebook"),
         ("1\nx = 7 % % 3", "invalid syntax in line 2"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from springtide.scheduler.wording import given, listed, plural
+from springtide.scheduler.wording import given, listed
 from springtide.widgets.submission.sent import compile_cell
 
 MAGIC: Final = "%%train"
@@ -41,9 +41,12 @@ def mistake_of(cell: str, error: SyntaxError) -> str:
 
 def _refused(cell: str, places: list[int], name: str) -> str:
     lines = cell.splitlines()
-    named = listed([f"line {place}, {given(lines[place - 1].strip(), 60)}" for place in places])
-    are = plural(len(places), "is a shell or magic line", "are shell or magic lines")
-    return f"{name} cannot be sent: {named}, {are}, which only notebooks run. {INSTEAD}"
+    shown = {place: given(lines[place - 1].strip(), 60) for place in places}
+    if len(shown) == 1:
+        named = "".join(f"line {place}, {line}, is a shell or magic line" for place, line in shown.items())
+    else:
+        named = f"{listed([f'line {place} ({line})' for place, line in shown.items()])} are shell or magic lines"
+    return f"{name} cannot be sent: {named}, which only notebooks run. {INSTEAD}"
 
 
 def _places(cell: str, error: Exception) -> list[int]:

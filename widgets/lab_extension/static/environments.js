@@ -2,9 +2,11 @@
 
 import { addCommand } from "./commands.js";
 import { clean } from "./visuals/base/words.js";
+import { firstWords } from "./whole_words.js";
 
 const MAKE = "springtide:make-environment";
 const ASKED_MS = 1000;
+const TILE_COLOUR = "#208ce9";
 const NOTHING = { name: "", packages: [] };
 
 /** Adds the command, its tile in the launcher and its entry in the palette. `parts`: null where the page has none. */
@@ -18,7 +20,9 @@ export function addEnvironments(app, shared, server, { launcher, palette }, icon
     },
   };
   addCommand(app, palette, MAKE, command, icon);
-  launcher?.add({ command: MAKE, category: "Notebook", rank: 100 });
+  // Among the kernels JupyterLab shows pictures by their address alone.
+  const kernelIconUrl = `data:image/svg+xml,${encodeURIComponent(icon.svgstr.replaceAll("#616161", TILE_COLOUR))}`;
+  launcher?.add({ command: MAKE, category: "Notebook", rank: 100, kernelIconUrl });
 }
 
 /** Makes an environment; promises whether it is there. */
@@ -28,7 +32,7 @@ async function made(wanted, app, shared, server) {
   try {
     let { state, line, kernel, problem } = await server.makeEnvironment(wanted.name, wanted.packages);
     while (state === "making") {
-      if (line) Notification.update({ id, message: clean(`${wanted.name}: ${line}`) });
+      if (line) Notification.update({ id, message: firstWords(clean(`${wanted.name}: ${line}`)) });
       await new Promise((resolve) => setTimeout(resolve, ASKED_MS));
       ({ state, line, kernel, problem } = await server.environmentProgress(wanted.name));
     }

@@ -1,7 +1,7 @@
 /** Notices of one's jobs in JupyterLab: one for each event over all open pages, and one for all events of a burst. */
 
 import { burstWords, countsOf, GATHERED_MS, MOST_SINGLE } from "./visuals/base/bursts.js";
-import { clean } from "./visuals/base/words.js";
+import { noticeOf } from "./whole_words.js";
 
 const CHANNEL = "jupyterlab";
 /** The number of bursts that no server has counted. */
@@ -12,12 +12,13 @@ const FAILURE_SHOWN_MS = 30_000;
 const TYPES = { failed: "error", paused: "warning", "time-limit": "warning", fault: "warning", workspace: "warning" };
 export class Notices {
   /**
-   * @param Notification JupyterLab's manager of notifications
+   * @param apputils JupyterLab's module with its manager of notifications and its dialogs
    * @param server `NotebookServer`
    * @param open `job(id, part)` opens a job, at its `log` or as a whole; `jobs()` opens the table of jobs
    */
-  constructor(Notification, server, open) {
-    this.Notification = Notification;
+  constructor(apputils, server, open) {
+    this.apputils = apputils;
+    this.Notification = apputils.Notification;
     this.server = server;
     this.open = open;
     this.waiting = [];
@@ -58,8 +59,9 @@ export class Notices {
         ]
       : [];
     const autoClose = event === "failed" ? FAILURE_SHOWN_MS : SHOWN_MS;
-    const shown = this.Notification.emit(clean(`${title} ${text}`.trim()), TYPES[event] ?? "info", {
-      actions,
+    const notice = noticeOf(this.apputils, `${title} ${text}`.trim(), actions);
+    const shown = this.Notification.emit(notice.message, TYPES[event] ?? "info", {
+      actions: notice.actions,
       autoClose,
     });
     this.singles.set(id, shown);
@@ -71,12 +73,10 @@ export class Notices {
    * @param replaced the ids of notices before, which are in the counts and leave all pages
    */
   #putBurst({ burst, counts, replaced = [] }) {
-    const message = burstWords(counts);
+    const open = { label: "My Jobs", caption: "Open the table of your jobs", callback: () => this.open.jobs() };
+    const { message, actions } = noticeOf(this.apputils, burstWords(counts), [open]);
     const type = counts.failed ? "error" : "info";
-    const options = {
-      actions: [{ label: "My Jobs", caption: "Open the table of your jobs", callback: () => this.open.jobs() }],
-      autoClose: FAILURE_SHOWN_MS,
-    };
+    const options = { actions, autoClose: FAILURE_SHOWN_MS };
     const isSame = burst !== UNSHARED && this.burst?.number === burst;
     const isShown = isSame && this.Notification.update({ id: this.burst.id, message, type, ...options });
     if (!isShown) this.burst = { number: burst, id: this.Notification.emit(message, type, options) };

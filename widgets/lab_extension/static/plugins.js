@@ -104,7 +104,7 @@ function addPages(app, pages, { shell, palette }, icon) {
       label: "The Pool",
       caption: "Show the GPUs of the pool and your jobs in the side panel",
       isVisible: () => Boolean(shell || pages),
-      execute: () => (shell ? app.shell.activateById(PANEL) : openPage("pool")),
+      execute: () => (shell ? showPool(app) : openPage("pool")),
     },
     [CHOOSE_NOTICES]: {
       label: "Notifications…",
@@ -116,9 +116,14 @@ function addPages(app, pages, { shell, palette }, icon) {
   for (const [id, command] of Object.entries(commands)) addCommand(app, palette, id, command, icon);
 }
 
+/** Shows the panel with the focus in it, from where the keyboard goes on. */
+function showPool(app) {
+  app.shell.activateById(PANEL);
+  document.getElementById(PANEL).focus();
+}
+
 function addNotices(app, shared, feed, server) {
-  const { Notification } = shared["@jupyterlab/apputils"];
-  const notices = new Notices(Notification, server, {
+  const notices = new Notices(shared["@jupyterlab/apputils"], server, {
     job: (job, part) => app.commands.execute(OPEN_JOB, { job, part }),
     jobs: () => app.commands.execute(OPEN_JOBS),
   });
@@ -128,6 +133,7 @@ function addNotices(app, shared, feed, server) {
 function addPanel(app, Shown, feed, pages, { restorer }, icon) {
   const panel = new Shown((element) => showPanel(element, feed, pages));
   panel.id = PANEL;
+  panel.node.tabIndex = -1;
   panel.title.caption = "The pool";
   panel.title.icon = icon;
   app.shell.add(panel, "left", { rank: 610, type: "Springtide" });

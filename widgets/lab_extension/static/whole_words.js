@@ -9,7 +9,7 @@ export function firstWords(text) {
   if (text.length <= MOST) return text;
   const head = text.slice(0, MOST);
   const words = head.slice(0, head.lastIndexOf(" ")) || head.slice(0, MOST - 1);
-  return `${words.replace(/[\s,;:·]+$/, "")}…`;
+  return `${words.replace(/[\s,;:·.]+$/, "")}…`;
 }
 
 /** What a notice shows: its message, and its actions, the last of which shows the whole text of a long one. */
