@@ -37,8 +37,6 @@ ALLOWED = {
         ("scheduler/capture/notebook.py", "value"),
         ("scheduler/arguments.py", "ast.literal_eval(text)"),
         ("scheduler/arguments.py", "value"),
-        ("scheduler/capture/parameter_cells.py", "before.value"),
-        ("scheduler/capture/parameter_cells.py", "value"),
         ("scheduler/capture/program.py", "command"),
         ("scheduler/executors/packages/program.py", "path"),
         ("widgets/display/card.py", "job.id"),
