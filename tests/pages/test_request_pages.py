@@ -166,7 +166,9 @@ def test_the_page_of_a_job_that_waits_for_quota_asks_for_the_quota_that_it_lacks
     expect(susan.get_by_test_id("requests")).to_have_count(0)
 
 
-def test_others_and_jobs_that_wait_for_other_reasons_are_offered_no_request(visit: Visit, service: Service) -> None:
+def test_others_and_jobs_that_wait_for_other_reasons_are_offered_no_request(
+    visit: Visit, service: Service
+) -> None:
     service.submit("susan", gpus=2, preemptible=False)
     beyond = service.submit("susan", gpus=1, preemptible=False)
     paused = service.submit("susan", gpus=1)
