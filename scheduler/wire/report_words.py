@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -39,15 +38,16 @@ def columns(rows: Sequence[ReportRow], currency: str) -> list[ReportColumn]:
     """Return the columns in which something is known of a row; that of costs names their currency."""
     found = []
     for name in REPORT_COLUMNS:
-        if _is_known(name, list(map(attrgetter(name), rows))):
+        if _is_known(name, rows):
             title, hint = _TITLES[name]
             of = " ".join(currency.split()) if name == "cost" else ""
             found.append(ReportColumn(name=name, title=f"{title}, {of}" if of else title, hint=hint))
     return found
 
 
-def _is_known(name: str, values: Sequence[float | None]) -> bool:
-    return any(values) if name == "gpu_hours_measured" else values.count(None) < len(values)
+def _is_known(name: str, rows: Sequence[ReportRow]) -> bool:
+    values = (getattr(row, name) for row in rows)
+    return any(values) if name == "gpu_hours_measured" else any(value is not None for value in values)
 
 
 def numbers(total: ReportRow, currency: str) -> list[ReportNumber]:

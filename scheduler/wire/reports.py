@@ -21,7 +21,7 @@ class ReportBy(StrEnum):
     YEAR = "year"
 
 
-class ReportRow(Answer, frozen=True, kw_only=True):
+class ReportRow(Answer, frozen=True, kw_only=True, gc=False):
     """A row of a report. ``by`` has the value of each `ReportBy` that the report is by.
 
     Hours are GPU-hours. In those that are ``measured`` the GPUs have reported their utilization: ``used`` is the

@@ -63,6 +63,18 @@ async def test_a_waiting_job_goes_to_the_heir_at_once_and_a_running_one_when_it_
     assert (entry.what, entry.before["user"], entry.after) == ("job.give", "susan", {"user": "joe"})
 
 
+async def test_the_preview_names_the_directory_of_hers_that_the_heir_has_to_enter(pool):
+    there = await pool.submit("susan", gpus=8, name="there", cwd="/home/susan/digits")
+    await pool.state(there.id, "running")
+    waits = await pool.submit("susan", gpus=8, name="waits", cwd="/home/susan/digits")
+    steps = pool.engine.preview_departure(leaver(to="joe"), "admin").steps
+    enter = "It starts in “/home/susan/digits”, which “joe” has to be able to enter."
+    assert [step.endswith(enter) for step in steps[:2]] == [True, True], steps
+    assert there.id in steps[0]
+    assert waits.id in steps[1]
+    assert not any("It starts in" in step for step in pool.engine.preview_departure(leaver(), "admin").steps)
+
+
 async def test_a_hold_of_an_administrator_stays_with_the_job(pool):
     job = await pool.submit("susan", gpus=8)
     await pool.engine.hold(job.id, "admin", "Its data may not be used.")

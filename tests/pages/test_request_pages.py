@@ -15,6 +15,11 @@ from springtide.scheduler import wire
 
 Visit = Callable[..., Page]
 WHY = "The deadline is on Friday."
+WISH = """async ([reason, project]) => {
+    const page = document.querySelector("script[type=module]").src;
+    const { wishOf } = await import(new URL("requests/quota_wish.js", page).href);
+    return wishOf({ reason }, project)?.gpus ?? null;
+}"""
 
 
 @pytest.fixture
@@ -135,3 +140,66 @@ def test_a_refused_form_says_why_and_a_pending_request_is_withdrawn(visit: Visit
     first = page.get_by_test_id("request").first
     first.get_by_test_id("request-withdraw").click()
     expect(first).to_contain_text("You have withdrawn it.")
+
+
+@pytest.mark.usefixtures("requests")
+def test_the_page_of_a_job_that_waits_for_quota_asks_for_the_quota_that_it_lacks(
+    visit: Visit, service: Service
+) -> None:
+    service.submit("susan", gpus=2, preemptible=False)
+    job = service.submit("susan", gpus=1, preemptible=False)
+    susan = visit("susan", f"jobs/{job.id}", color_scheme="dark", apart=True)
+    asking = susan.get_by_test_id("request-ask")
+    expect(asking).to_have_text("Ask for a quota of 3 GPUs for vision…")
+    asking.click()
+    expect(susan.get_by_test_id("request-gpus")).to_have_value("3")
+    expect(susan.get_by_test_id("request-kind")).to_have_count(0)
+    assert violations(susan) == []
+    susan.get_by_test_id("request-why").fill(WHY)
+    susan.get_by_test_id("request-send").click()
+    expect(susan.get_by_test_id("request")).to_contain_text("Asked for a quota of 3 GPUs for “vision”")
+    expect(asking).to_have_count(0)
+    number = next(each.number for each in service.engine.change_requests.listed({}) if each.state == "pending")
+    approval = wire.ChangeApproval()
+    service.run(service.engine.change_requests.approve(number, approval, "admin", members={}))
+    expect(susan.get_by_test_id("job-state").first).to_have_text("Running")
+    expect(susan.get_by_test_id("requests")).to_have_count(0)
+
+
+def test_others_and_jobs_that_wait_for_other_reasons_are_offered_no_request(
+    visit: Visit, service: Service
+) -> None:
+    service.submit("susan", gpus=2, preemptible=False)
+    beyond = service.submit("susan", gpus=1, preemptible=False)
+    paused = service.submit("susan", gpus=1)
+    service.run(service.engine.pause(paused.id, "susan"))
+    service.until(paused.id, lambda job: job.state == "paused")
+    susan = visit("susan", f"jobs/{paused.id}", apart=True)
+    expect(susan.get_by_test_id("job-state").first).to_have_text("Paused")
+    expect(susan.get_by_test_id("request-ask")).to_have_count(0)
+    susan.goto(f"{service.url}jobs/{beyond.id}")
+    expect(susan.get_by_test_id("request-ask")).to_be_visible()
+    admin = visit("admin", f"jobs/{beyond.id}")
+    expect(admin.get_by_test_id("job-state").first).to_have_text("Queued")
+    expect(admin.locator("#page")).to_contain_text("must fit in the quota")
+    expect(admin.get_by_test_id("request-ask")).to_have_count(0)
+
+
+def test_a_quota_is_asked_for_only_where_a_higher_one_of_the_project_lets_the_job_start(visit: Visit) -> None:
+    page = visit("susan", "pool")
+    vision = {"name": "vision", "quota": 6, "by_type": {}}
+    typed = {**vision, "quota": None, "by_type": {"a100": {"quota": 1}, "t4": {"quota": None}}}
+
+    def wished(code: str, project: dict[str, Any] = vision, **params: Any) -> int | None:
+        found: int | None = page.evaluate(WISH, [{"code": code, "params": {"at": "vision", **params}}, project])
+        return found
+
+    assert wished("share-used", quota=6, would_hold=8) == 8
+    assert wished("beyond-quota", quota=2, firm=2, gpus=1) == 7, "its own jobs have 2 of its 6"
+    assert wished("no-room", quota=6, held=6, gpus=2, workers=2) == 10
+    assert wished("too-soon", quota=6, held=5, gpus=1, workers=1) is None, "it fits in the quota"
+    assert wished("share-used", quota=None, would_hold=8) is None, "the quota is unlimited"
+    assert wished("share-used", at="research", quota=6, would_hold=8) is None, "that is the quota of a department"
+    assert wished("over-limit", limit=6, held=6, gpus=1) is None
+    assert wished("beyond-quota", typed, of_type="a100", quota=1, firm=1, gpus=2) == 3
+    assert wished("share-used", typed, of_type="t4", quota=None, would_hold=2) is None

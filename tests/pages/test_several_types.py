@@ -88,3 +88,12 @@ def test_the_pool_is_grouped_by_type_and_a_project_has_a_bar_for_each(visit: Vis
     expect(page.get_by_test_id("glance-vision-t4")).to_contain_text("vision · t4")
     page = visit("susan", f"jobs/{job.id}")
     expect(page.get_by_text("1 of 2 a100 GPUs borrowed").first).to_be_visible()
+
+
+def test_a_job_that_lacks_quota_of_one_type_asks_for_that_type(visit: Visit, two_types: Service) -> None:
+    two_types.submit("susan", gpus=1, gpu_types=("a100",), preemptible=False)
+    job = two_types.submit("susan", gpus=1, gpu_types=("a100",), preemptible=False)
+    page = visit("susan", f"jobs/{job.id}")
+    page.get_by_test_id("request-ask").filter(has_text="Ask for a quota of 2 a100 GPUs for vision…").click()
+    expect(page.get_by_test_id("request-gpus-a100")).to_have_value("2")
+    expect(page.get_by_test_id("request-gpus-t4")).to_have_value("")

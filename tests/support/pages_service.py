@@ -148,6 +148,7 @@ class Service:
         retries: Retries | None = None,
         executor: type[LocalExecutor] = LocalExecutor,
         hub: HubConfiguration | None = None,
+        keep_days: float = 90.0,
     ) -> None:
         self._hub = hub or HubConfiguration()
         self.state = state
@@ -159,6 +160,7 @@ class Service:
             retries=retries or Retries(),
             notifications=Channels().settings,
             idle=IdleSettings(stop_idle_workspaces=True),
+            keep_days=keep_days,
         )
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -191,7 +193,8 @@ class Service:
         self.engine = await open_engine(store, executor, self._settings)
         self._stack.push_async_callback(self.engine.stop)
         self._stack.push_async_callback(self._end_jobs)
-        for name in self.people.groups:
+        known = {project.name for project in self.engine.pool().projects}
+        for name in (name for name in self.people.groups if name not in known):
             await self.engine.create_project(name, self._projects, "set-up", members=await self.people.members())
         loop = asyncio.get_running_loop()
         pool = Pool(

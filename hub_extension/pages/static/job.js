@@ -7,6 +7,8 @@ import { drawMetricPlots } from "./jobs/metric_plots.js";
 import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
 import { TrackerLinks } from "./jobs/tracker_links.js";
 import { UseCharts } from "./jobs/use_charts.js";
+import { OwnRequests } from "./requests/own_requests.js";
+import { wishOf } from "./requests/quota_wish.js";
 import {
   boardPath,
   call,
@@ -21,7 +23,7 @@ import {
 } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { environmentFacts } from "./visuals/base/environment.js";
-import { emptyState } from "./visuals/base/glyphs.js";
+import { emptyState, isFinal } from "./visuals/base/glyphs.js";
 import { wordsLast } from "./visuals/base/job_words.js";
 import { whileInSight } from "./visuals/base/pace.js";
 import { agoLasts, clean, clockNow } from "./visuals/base/words.js";
@@ -49,6 +51,7 @@ const use = new UseCharts(path, redraw);
 const openJob = ({ id }) => window.location.assign(jobPath(id));
 const editor = new RerunEditor(call, site.job, redraw, openJob);
 const checkpoints = new CheckpointBrowser(call, path, redraw, new RerunEditor(call, site.job, redraw, openJob));
+const requests = site.admin ? null : new OwnRequests(redraw);
 let live = null;
 
 start();
@@ -61,6 +64,10 @@ async function start() {
   ({ live } = feed.watchJob(site.job, redraw, { known, isWhole: true, tail: LOG_TAIL }));
   feed.watchPool(redraw);
   feed.fetchPool();
+  if (requests && feed.isOwn(known) && !isFinal(known.state)) {
+    requests.read();
+    feed.watchNotices(({ event }) => event === "request" && requests.read());
+  }
   view = whileInSight(document.getElementById("page"), draw, lasts);
   setInterval(() => document.hidden || live.look(), LOOK_AGAIN_MS);
 }
@@ -115,8 +122,17 @@ function drawCard(more = {}) {
   return h("article", { key: "card", class: "st-large", draw: (node) => drawLiveCard(node, live, editor, more) });
 }
 
+/** What its user may ask for while the job waits for a quota. */
+function drawRequests(job, now) {
+  const { feed } = live;
+  if (!requests || !feed.isOwn(job) || isFinal(job.state)) return null;
+  const project = feed.pool?.projects.find(({ name }) => name === job.project);
+  const drawn = requests.drawWish(feed.pool, job, wishOf(job, project), now);
+  return drawn && section("requests", "More quota", drawn);
+}
+
 function drawSweep(job, now) {
-  return [drawCard(), section("events", "What happened", drawEvents(job, now))];
+  return [drawCard(), drawRequests(job, now), section("events", "What happened", drawEvents(job, now))];
 }
 
 function drawJob(job, now) {
@@ -132,6 +148,7 @@ function drawJob(job, now) {
   checkpoints.follow(job);
   return [
     drawCard({ results: outputs }),
+    drawRequests(job, now),
     names.length + useCharts.length > 0 &&
       section("curves", "Metrics", [
         names.length > 0 && [drawAcross(shown, redraw), trackers.draw(), drawShapeFields(shown, redraw)],

@@ -71,7 +71,9 @@ async function ask() {
   const days = span();
   const column = tideColumn(days);
   const reportBy = (by) => attempted(() => call("GET", `report?${new URLSearchParams({ ...days, by })}`));
-  const [table, tide] = await Promise.all([reportBy(columns()), reportBy(`project,${column}`)]);
+  const [tableBy, tideBy] = [columns(), `project,${column}`];
+  const asked = reportBy(tableBy);
+  const [table, tide] = await Promise.all([asked, tideBy === tableBy ? asked : reportBy(tideBy)]);
   return { column, table, tide };
 }
 

@@ -97,7 +97,7 @@ def _leave_job(transaction: Transaction, job: JobRecord, leaver: Leaver, by: str
         why = Hold(POOL, LEAVES.format(name=leaver.name, to=leaver.to), transaction.now)
         for part in parts:
             _pause(transaction, part, why)
-        left.steps.append(f"{shown} is paused, and goes to {quoted(leaver.to)} then.")
+        left.steps.append(f"{shown} is paused, and goes to {quoted(leaver.to)} then.{_entered(job, leaver.to)}")
         left.pending.append(job.id)
         return
     for part in parts:
@@ -106,7 +106,17 @@ def _leave_job(transaction: Transaction, job: JobRecord, leaver: Leaver, by: str
         transaction.give_job(kept, leaver.to)
     about, after = {"user": leaver.name, "name": job.spec.name}, {"user": leaver.to}
     transaction.add_audit_entry(by, "job.give", job.id, about, after, project=job.spec.project)
-    left.steps.append(f"{shown} goes to {quoted(leaver.to)}, with its outputs and checkpoints.")
+    left.steps.append(
+        f"{shown} goes to {quoted(leaver.to)}, with its outputs and checkpoints.{_entered(job, leaver.to)}"
+    )
+
+
+def _entered(job: JobRecord, heir: str) -> str:
+    """Return a sentence about the directory that a job starts in; none about its own or a project's copy."""
+    spec = job.spec
+    if spec.cwd is None or spec.tree:
+        return ""
+    return f" It starts in {quoted(spec.cwd)}, which {quoted(heir)} has to be able to enter."
 
 
 def _pause(transaction: Transaction, job: JobRecord, hold: Hold) -> None:

@@ -37,10 +37,10 @@ def _own_quotas(facts: Iterable[EndedFact], span: tuple[float, float], step: int
     """Return the GPU-seconds of quota that each project has for itself; an unlimited one has none."""
     whole, own = _by_project(facts, FactKind.QUOTA), _by_project(facts, FactKind.OWN_QUOTA)
     found: defaultdict[Lot, float] = defaultdict(float)
-    for key, quotas in whole.items():
-        for start, end, value in _instead(quotas, own.get(key, ())):
+    for (project, gpu_type), quotas in whole.items():
+        for start, end, value in _instead(quotas, own.get((project, gpu_type), ())):
             for at, seconds in _steps(max(start, span[0]), min(end, span[1]), step):
-                found[at, *key] += value * seconds
+                found[at, project, gpu_type] += value * seconds
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -100,7 +99,7 @@ def report(
     if has_quotas(by):
         _add_quotas(rows, labels, quotas, span)
         for (at, project, gpu_type), seconds in lent(accounts.lots, accounts.facts, span, step_of(by)).items():
-            row = rows.get(labels.of_lot(at, project, gpu_type)) if quota_of(project) else None
+            row = rows.get(labels.of(at, labels.values(project, gpu_type))) if quota_of(project) else None
             if row is not None:
                 row.lent += seconds
     total = _Row(accounts.total, lent=sum(row.lent for row in rows.values()))
@@ -143,8 +142,12 @@ def _add_quotas(
     """Add the GPU-seconds of quotas to rows; a project with a quota has one, even if it held nothing."""
     for fact in quotas:
         if fact.value is None or fact.value > 0:
+            values = labels.values(fact.project, fact.gpu_type)
             for begun, seconds in _parts(max(fact.start, span[0]), min(fact.end, span[1]), labels.boundary):
-                row = rows.setdefault(labels.of_lot(begun, fact.project, fact.gpu_type), _Row())
+                key = labels.of(begun, values)
+                row = rows.get(key)
+                if row is None:
+                    row = rows[key] = _Row()
                 row.add_quota(None if fact.value is None else fact.value * seconds)
 
 
@@ -154,36 +157,34 @@ class _Labels:
     def __init__(self, by: Sequence[ReportBy], bounds: Sequence[int]) -> None:
         self._by = by
         self._bounds = bounds
-        self._lots: dict[tuple[Key, str, str], Key] = {}
-        self._times: dict[int, Key] = {}
+        self._values: dict[tuple[str, str], Key] = {}
+        self._times: dict[float, Key] = {}
         self._periods = [each for each in by if each in _FORMATS]
         self._step = step_of(by)
         placed = [*self._periods, *(each for each in by if each not in _FORMATS)]
         self._in_order = itemgetter(*map(placed.index, by)) if len(by) > 1 else tuple
 
-    def of(self, at: float, values: Sequence[str]) -> Key:
+    def of(self, at: float, values: Key) -> Key:
         """Return the values of the row at a time with the ``values`` of `fields_of`."""
         key: Key = self._in_order((*self.times(at), *values))
         return key
 
-    def of_lot(self, at: float, project: str, gpu_type: str) -> Key:
-        """Return the values of the row at a time with a project and a GPU type."""
-        lot = self.times(at), project, gpu_type
-        found = self._lots.get(lot)
+    def values(self, project: str, gpu_type: str) -> Key:
+        """Return the values of the columns of project and GPU type."""
+        found = self._values.get((project, gpu_type))
         if found is None:
             values = {ReportBy.PROJECT: project, ReportBy.TYPE: gpu_type}
-            found = self._lots[lot] = self.of(at, [values[each] for each in self._by if each in values])
+            found = self._values[project, gpu_type] = tuple(values[each] for each in self._by if each in values)
         return found
 
     def times(self, at: float) -> Key:
         """Return the values of the columns of times."""
         if not self._periods:
             return ()
-        number = int(at // self._step)
-        found = self._times.get(number)
+        found = self._times.get(at)
         if found is None:
-            moment = datetime.fromtimestamp(number * self._step, UTC)
-            found = self._times[number] = tuple(moment.strftime(_FORMATS[each]) for each in self._periods)
+            moment = datetime.fromtimestamp(at // self._step * self._step, UTC)
+            found = self._times[at] = tuple(moment.strftime(_FORMATS[each]) for each in self._periods)
         return found
 
     def boundary(self, at: float) -> float:
@@ -222,7 +223,7 @@ def _shown(names: Sequence[str], key: Key, row: _Row, *, with_lent: bool = False
 
 def percentile(waits: Sequence[float], percent: int) -> float | None:
     """Return the shortest wait that ``percent`` of the jobs have not exceeded, in seconds; None without jobs."""
-    return waits[max(0, math.ceil(len(waits) * percent / 100) - 1)] if waits else None
+    return waits[(len(waits) * percent + 99) // 100 - 1] if waits else None
 
 
 def _notes(accounts: Accounts, quotas: Sequence[EndedFact], start: float) -> list[str]:

@@ -35,6 +35,8 @@ May: TypeAlias = Callable[[str, str], bool]
 """Whether what a person held in a project counts."""
 UNPRICED = 1.0
 """GPU-seconds without a price that are taken for the rounding of sums."""
+SORTED_AT_ONCE = 16
+"""Number of intervals of a query: SQLite sorts their rows in memory, and has fewer to compare."""
 _sums, _groups = schema.ledger_sums, schema.ledger_groups
 _COLUMNS = [_sums.c[name] for name in SUMS]
 _HELD_BY = case((and_(_sums.c.held > 0, _groups.c.user != ""), _groups.c.user))
@@ -80,9 +82,11 @@ class Intervals(NamedTuple):
         columns, by = list(columns), list(by)
         joined = _sums.join(_groups, _groups.c.id == _sums.c.group)
         if self.bounds[-1] - self.bounds[0] == self.step * (len(self.bounds) - 1):
-            own = and_(_sums.c.step == self.step, _sums.c.at >= self.bounds[0], _sums.c.at < self.bounds[-1])
-            each = select(_sums.c.at, *columns).select_from(joined).where(own, only)
-            yield from connection.execute(each.group_by(_sums.c.at, *by)).all()
+            each = select(_sums.c.at, *columns).select_from(joined).where(_sums.c.step == self.step, only)
+            length = SORTED_AT_ONCE * self.step
+            for first in range(self.bounds[0], self.bounds[-1], length):
+                own = and_(_sums.c.at >= first, _sums.c.at < min(first + length, self.bounds[-1]))
+                yield from connection.execute(each.where(own).group_by(_sums.c.at, *by)).all()
             return
         for begin, end in pairwise(self.bounds):
             part = Intervals(self.step, (begin, end))
@@ -161,8 +165,7 @@ class _Counted:
         people = _PERSON if "user" in self._fields else _PEOPLE
         columns = [*self._by, *map(func.sum, _COLUMNS), people]
         for begin, *values in self._intervals.read(self._connection, columns, self._by, self._only):
-            account = self.rows[int(begin), tuple(values[:width])]
-            account.sums, account.people = Sums(*values[width:-1]), values[-1]
+            self.rows[int(begin), tuple(values[:width])] = Account(Sums(*values[width:-1]), values[-1])
 
     def add_fresh(self, fresh: Sequence[Rollup]) -> None:
         """Add sums that are not stored yet."""

@@ -31,15 +31,33 @@ export class OwnRequests {
 
   /** The form and the list; `now`: seconds since the epoch. */
   draw(pool, mine, queue, now) {
-    return [
-      this.form.draw(pool, mine, queue),
-      this.items.length > 0 &&
-        h(
-          "ul",
-          { key: "requests", class: "st-requests", "data-testid": "requests" },
-          this.items.map((request) => this.#entry(request, now)),
-        ),
-    ];
+    return [this.form.draw(pool, mine, queue), this.#list(this.items, now)];
+  }
+
+  /**
+   * The request for the quota that a job lacks, and what has become of those for its project since it was submitted;
+   * nothing while there is neither. The form is offered until one is pending.
+   * @param wish as `wishOf` has it, or null
+   */
+  drawWish(pool, { project, submitted }, wish, now) {
+    const isAbout = ({ wanted }) => wanted.kind === "project" && wanted.project === project;
+    const items = this.items.filter(
+      (request) => isAbout(request) && (request.state === "pending" || request.at >= submitted),
+    );
+    const pending = items.some(({ state }) => state === "pending");
+    const form = pool && !pending && (wish || this.form.kind !== null) && this.form.draw(pool, [project], [], wish);
+    return form || pending || (wish && items.length) ? [form, this.#list(items, now)] : null;
+  }
+
+  #list(items, now) {
+    return (
+      items.length > 0 &&
+      h(
+        "ul",
+        { key: "requests", class: "st-requests", "data-testid": "requests" },
+        items.map((request) => this.#entry(request, now)),
+      )
+    );
   }
 
   #entry(request, now) {

@@ -5,6 +5,7 @@ import { untilField, untilOf } from "../until.js";
 import { h } from "../visuals/base/dom.js";
 import { button } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
+import { wishWords } from "./quota_wish.js";
 
 const KINDS = [
   ["project", "a higher quota of a project"],
@@ -24,18 +25,23 @@ export class RequestForm {
     this.asked = asked;
     this.kind = null;
     this.project = null;
+    this.wish = null;
     this.busy = false;
     this.refusal = null;
   }
 
-  /** The button that opens the form, or the form. `mine`: names of the viewer's projects, `queue`: waiting jobs. */
-  draw(pool, mine, queue) {
-    const open = () => this.#set({ kind: mine.length ? "project" : "membership", refusal: null });
+  /**
+   * The button that opens the form, or the form. `mine`: names of the viewer's projects, `queue`: waiting jobs,
+   * `wish`: the quota that the form begins with, as `wishOf` has it, or null.
+   */
+  draw(pool, mine, queue, wish = null) {
+    const kind = mine.length ? "project" : "membership";
+    const open = () => this.#set({ kind, project: wish?.project ?? null, wish, refusal: null });
     if (this.kind === null)
       return h(
         "p",
         { key: "ask", class: "mb-2" },
-        button("request-ask", "Ask for more…", open, { class: "st-button" }),
+        button("request-ask", wish ? wishWords(wish) : "Ask for more…", open, { class: "st-button" }),
       );
     const submit = (event) => {
       event.preventDefault();
@@ -45,7 +51,7 @@ export class RequestForm {
       "form",
       { key: "asking", class: "st-ask st-request-form", "data-testid": "request-form", on: { submit } },
       h("p", { key: "words", class: "mb-1" }, "Administrators, and leads for what they may change, decide about it."),
-      choice("kind", "I ask for ", KINDS, this.kind, (kind) => this.#set({ kind, project: null })),
+      !this.wish && choice("kind", "I ask for ", KINDS, this.kind, (kind) => this.#set({ kind, project: null })),
       this.#fields(pool, mine, queue),
       h(
         "label",
@@ -92,12 +98,16 @@ export class RequestForm {
     if (this.kind === "job")
       return jobFields(queue.filter(({ user, state }) => user === site.user && state !== "running"));
     if (this.kind === "build")
-      return [gpuFields(Object.keys(pool.build_by_type ?? {}), () => ""), untilField("request-until")];
+      return [gpuFields(Object.keys(pool.build_by_type ?? {}), () => null), untilField("request-until")];
     if (!mine.length) return h("p", { key: "none", class: "st-muted mb-1" }, "You are in no project yet: ask for one.");
     const name = this.project ?? mine[0];
     const project = pool.projects.find((each) => each.name === name);
     const types = Object.keys(project?.by_type ?? {});
-    const quotaOf = (type) => (type === null ? project?.quota : project?.by_type[type].quota);
+    const wished = this.wish?.project === name ? this.wish : null;
+    const quotaOf = (type) => {
+      if (wished?.type === type) return wished.gpus;
+      return type === null ? project?.quota : null;
+    };
     return [projectChoice(mine, name, choose), gpuFields(types, quotaOf), untilField("request-until")];
   }
 
@@ -143,7 +153,8 @@ export function gpusOf(data) {
   return Object.fromEntries(typed.map(([name, text]) => [name.slice("gpus ".length), Number(text)]));
 }
 
-function gpuFields(types, presentOf) {
+/** Fields for numbers of GPUs; `firstOf(type)` is the one that a field begins with, null for none. */
+function gpuFields(types, firstOf) {
   return (types.length ? types : [null]).map((type) =>
     h(
       "label",
@@ -157,7 +168,7 @@ function gpuFields(types, presentOf) {
         required: type === null,
         name: type === null ? "gpus" : `gpus ${type}`,
         placeholder: type === null ? "" : "as it is",
-        value: type === null ? (presentOf(type) ?? "") : "",
+        value: firstOf(type) ?? "",
         "data-testid": type === null ? "request-gpus" : `request-gpus-${clean(type)}`,
       }),
     ),
