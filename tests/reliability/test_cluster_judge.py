@@ -16,6 +16,9 @@ def node(name: str = "n", *, ready: str = "True", unschedulable: bool = False, t
     return {"metadata": {"name": name}, "spec": spec, "status": status}
 
 
+BEGUN = {"startTime": "2026-01-01T00:00:00Z"}
+
+
 def pod(
     job: str,
     slots: tuple[int, ...] = (0,),
@@ -40,7 +43,7 @@ def pod(
             "annotations": {f"springtide.io/{name}": value for name, value in notes.items()},
         },
         "spec": {"nodeName": on, "containers": [{"resources": {"requests": {GPU: str(len(slots))}}}]},
-        "status": {"phase": phase, "containerStatuses": states},
+        "status": {"phase": phase, "containerStatuses": states} | ({} if phase == "Pending" else BEGUN),
     }
 
 
@@ -101,6 +104,13 @@ def test_a_pod_that_is_removed_while_it_runs_on_a_node_that_is_up_is_found(judge
     judge.see_pod("ADDED", pod("a"))
     judge.see_pod("DELETED", pod("a"))
     assert judge.problems == ["st-a-1-0 was removed from n, which is up, before it had ended"]
+
+
+def test_a_pod_that_is_removed_while_it_is_being_bound_runs_nothing(judge: Judge) -> None:
+    judge.see_pod("ADDED", pod("a", phase="Pending"))
+    judge.see_pod("DELETED", pod("a", phase="Pending"))
+    judge.see_pod("ADDED", pod("a", attempt=2))
+    assert judge.problems == []
 
 
 @pytest.mark.parametrize("way", ["fenced", "deleted", "back"])

@@ -20,7 +20,10 @@ ENDED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class SeenPod:
-    """What the judge reads of a pod. ``slots`` are the GPUs of its node that the pool planned it on."""
+    """What the judge reads of a pod. ``slots`` are the GPUs of its node that the pool planned it on.
+
+    ``begun``: the kubelet of its node has begun with it.
+    """
 
     name: str
     node: str
@@ -33,6 +36,7 @@ class SeenPod:
     size: int = 1
     project: str = ""
     slots: tuple[int, ...] = ()
+    begun: bool = True
 
     @property
     def holds(self) -> bool:
@@ -127,9 +131,12 @@ class Judge:
             self._check_job(pod.job)
 
     def _vanished(self, uid: str, pod: SeenPod) -> None:
-        """A pod is gone that had not ended: on a node that is up its program runs on."""
+        """A pod is gone that had not ended: on a node that is up its program runs on.
+
+        The API server removes one at once that is deleted while it is being bound.
+        """
         node = self.nodes.get(pod.node)
-        if node is None or node.fenced:
+        if node is None or node.fenced or not pod.begun:
             return
         if node.up:
             self._report(f"{pod.name} was removed from {pod.node}, which is up, before it had ended")
@@ -271,4 +278,5 @@ def read_pod(found: Mapping[str, Any]) -> SeenPod:
         size=int(notes.get(SIZE, 1)),
         project=notes.get(PROJECT, ""),
         slots=tuple(json.loads(notes[WORKER])["gpus"]) if WORKER in notes else (),
+        begun=status.get("startTime") is not None,
     )
