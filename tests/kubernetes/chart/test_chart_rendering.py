@@ -284,7 +284,7 @@ def train_policy(objects: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_only_where_gpus_are_claimed_may_the_service_do_anything_with_devices(template: Template) -> None:
-    def rules_about_devices(objects: list[dict[str, Any]]) -> dict[tuple[str, str], list[tuple[str, ...]]]:
+    def rules_about_devices(objects: list[dict[str, Any]]) -> dict[tuple[str, str], list[str]]:
         return {
             (made["metadata"].get("namespace", ""), resource): rule["verbs"]
             for made in objects

@@ -221,7 +221,7 @@ async def test_a_cluster_that_shows_no_devices_is_named_with_what_helps(
 async def test_pods_with_claims_are_bound_by_the_cluster_also_where_others_name_their_node(
     cluster: Cluster, namespace: str, driver: DraDriver, tmp_path: Path
 ) -> None:
-    own = {"device_class": driver.name, "device_driver": driver.name}
+    own: dict[str, Any] = {"device_class": driver.name, "device_driver": driver.name}
     bench = KubeBench(cluster, namespace, tmp_path / "state", bind_directly=True, **own)
     (node,) = add_nodes(bench, 1)
     driver.publish(node, gpus(node, 4))
