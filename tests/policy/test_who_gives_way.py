@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from springtide.scheduler.model import Job, Node, Order, Pause, Phase, Project, Settings, Snapshot, Worker
 from springtide.scheduler.policy import Planner
@@ -43,6 +44,13 @@ def test_of_two_that_save_all_the_time_the_newer_one_gives_way(saved_first, now,
     newer = training("newer", nodes[1], second, started=400.0, saved=saved["newer"])
 
     assert pauses(older, newer, now=now, nodes=tuple(dict.fromkeys(nodes))) == ["newer"]
+
+
+def test_of_two_that_were_submitted_together_the_later_one_gives_way_whichever_reports_its_start_first():
+    older = replace(training("older", "dgx", (0, 1, 2, 3), started=100.9), submitted=100.0)
+    newer = replace(training("newer", "dgx", (4, 5, 6, 7), started=100.3), submitted=100.1)
+
+    assert pauses(older, newer, now=200.0) == ["newer"]
 
 
 def test_of_two_that_save_all_the_time_the_less_urgent_one_gives_way():

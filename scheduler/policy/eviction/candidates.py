@@ -15,7 +15,7 @@ from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.nodes import NodeState, mask_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.protection import turn_end
-from springtide.scheduler.policy.state.running_jobs import work_lost
+from springtide.scheduler.policy.state.running_jobs import start_step, work_lost
 
 Key = tuple[object, ...]
 """Position of a job among the victims: seconds of work lost, project, priority, most recent start."""
@@ -213,7 +213,7 @@ class VictimCandidates:
         """Return the job's place in the victims' order: least work lost, project, lower priority, most recent."""
         projects = self._order_of(self._state.tree.leaves[job.project])
         lost = work_lost(job, self._builder.now)
-        return (lost, projects, job.priority, -(job.started or 0.0), -job.submitted, job.id)
+        return (lost, projects, job.priority, -start_step(job), -job.submitted, job.id)
 
     def _order_of(self, project: ProjectNode) -> Key:
         """Return the project's place in the victims' order, from the root down: beyond its share first.

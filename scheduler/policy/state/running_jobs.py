@@ -15,10 +15,16 @@ from springtide.scheduler.policy.state.service import beyond
 from springtide.scheduler.policy.state.sorted_index import SortedIndex
 
 EvictionKey = tuple[float, int, float, float, str]
-"""A job's last save in steps, its priority, start, submission and id; the smallest is the first victim."""
+"""A job's last save and start in steps, between them its priority, then submission and id; the first victim first."""
 
 LOST_WORK_STEP = 300.0
 """Step in seconds for the comparison of lost work: saves within one step count as the same."""
+
+START_STEP = 60.0
+"""Step in seconds for the comparison of starts: jobs that are submitted together report their starts in any order.
+
+Among these the one submitted last is the first victim, as it is the first to borrow.
+"""
 
 
 def _fresh_since(job: Job) -> float:
@@ -32,8 +38,13 @@ def work_lost(job: Job, now: float) -> float:
     return 0.0 if now - fresh_since < LOST_WORK_STEP else now - fresh_since // LOST_WORK_STEP * LOST_WORK_STEP
 
 
+def start_step(job: Job) -> float:
+    """Return the number of the step in which the job started, 0 for one that has not."""
+    return (job.started or 0.0) // START_STEP
+
+
 def _eviction_key(job: Job) -> EvictionKey:
-    return (-(_fresh_since(job) // LOST_WORK_STEP), job.priority, -(job.started or 0.0), -job.submitted, job.id)
+    return (-(_fresh_since(job) // LOST_WORK_STEP), job.priority, -start_step(job), -job.submitted, job.id)
 
 
 class RunningJobs:
