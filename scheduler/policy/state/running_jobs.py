@@ -15,7 +15,7 @@ from springtide.scheduler.policy.state.service import beyond
 from springtide.scheduler.policy.state.sorted_index import SortedIndex
 
 EvictionKey = tuple[float, int, float, float, str]
-"""A job's last save in steps, its priority, its step of start, submission and id; the smallest is the first victim."""
+"""Last save in steps, priority, step of start, submission and id of a job; the smallest is the first victim."""
 
 LOST_WORK_STEP = 300.0
 """Step in seconds for the comparison of lost work: saves within one step count as the same."""
