@@ -46,4 +46,6 @@ TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews")
 ACCESS_REVIEWS_OF_OTHERS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews")
 ADMISSION_POLICIES = Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies")
 ADMISSION_BINDINGS = Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings")
+SPRINGTIDE_JOBS = Resource("springtide.io", "v1alpha1", "springtidejobs")
 TRAIN_JOBS = Resource("springtide.io", "v1alpha1", "trainjobs")
+"""The earlier name of SpringtideJobs."""

@@ -151,7 +151,7 @@ def cluster_day(seed: int, minutes: float) -> Figure:
     print(f"faults: {dict(found.faults)}; without effect: {dict(found.without_effect)}", file=sys.stderr)
     print(f"a node that is not ready is said by {said or 'nobody'} at the latest", file=sys.stderr)
     tried = (
-        f"{found.jobs:,} jobs ({found.train_jobs} TrainJobs) in {found.attempts:,} attempts under "
+        f"{found.jobs:,} jobs ({found.train_jobs} SpringtideJobs) in {found.attempts:,} attempts under "
         f"{sum(found.faults.values())} faults and {found.kills} kills, {found.events:,} events of pods, "
         f"quotas waited {found.longest:.0f} s at most"
     )

@@ -89,12 +89,12 @@ def _silent(day: Day, name: str) -> Iterator[None]:
 
 
 def _measure_words(day: Day, name: str, lost: float) -> None:
-    """Wait until pool, jobs and TrainJobs say that a node is not ready."""
+    """Wait until pool, jobs and SpringtideJobs say that a node is not ready."""
     jobs = {pod.job for pod in day.held_on(name)}
     waits: dict[str, Effect] = {
         "page": lambda: name in _closed_nodes(day),
         "job": lambda: jobs & {job["id"] for job in day.jobs() if _is_told(job)} or not _shown(day, jobs),
-        "TrainJob": lambda: not _untold_train_jobs(day, jobs),
+        "SpringtideJob": lambda: not _untold_train_jobs(day, jobs),
     }
     for who, said in waits.items():
         day.until(said, f"the {who} says that {name} is not ready")
@@ -116,7 +116,7 @@ def _shown(day: Day, jobs: set[str]) -> set[str]:
 
 
 def _untold_train_jobs(day: Day, jobs: set[str]) -> list[str]:
-    """Return the running TrainJobs of these jobs whose condition does not say that a node is not ready."""
+    """Return the running SpringtideJobs of these jobs whose condition does not say that a node is not ready."""
     untold = []
     for found in day.train_jobs():
         status = found.get("status", {})
