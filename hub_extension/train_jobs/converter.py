@@ -99,7 +99,7 @@ class Converter:
         if "jobId" in old.status or status.finished(old.status):
             return False
         if conversion.repeats(old.object, found):
-            await self._cluster.delete(old.object)
+            await self._cluster.delete(old.object, unchanged=True)
             return True
         self._ledger.refuse(old, _name_taken(old.name))
         return False
