@@ -32,16 +32,16 @@ from springtide.spawner.quota import BuildQuota
 
 ROOT = Path(__file__).parents[1]
 INDENT = 14
-"""Indentation of the parts of a TrainJob's spec in the chart's file."""
+"""Indentation of the parts of a SpringtideJob's spec in the chart's file."""
 WIDTH = 118
 OWN_FIELDS = {
     "command": "The command and its arguments; `{code}` is the directory of `files`.",
     "workingDirectory": "Where it starts, an absolute path.",
     "files": "Files by relative path, as text. The whole manifest stays below 1 MiB.",
     "suspend": "Whether the job is paused, or does not start. It can be changed at any time.",
-    "ttlSecondsAfterFinished": "Seconds until a finished TrainJob is deleted. It can be changed at any time.",
+    "ttlSecondsAfterFinished": "Seconds until a finished SpringtideJob is deleted. It can be changed at any time.",
 }
-"""The fields of a TrainJob's spec that are no options."""
+"""The fields of a SpringtideJob's spec that are no options."""
 
 
 def option_table() -> list[str]:
@@ -51,7 +51,7 @@ def option_table() -> list[str]:
 
 
 def field_table() -> list[str]:
-    """Return the table of the fields of a TrainJob's spec."""
+    """Return the table of the fields of a SpringtideJob's spec."""
     options = [(f"`{o.field}`", o.help, o.default_words) for o in schema.OPTIONS]
     defaults = {"suspend": "no", "ttlSecondsAfterFinished": "never"}
     command, *others = ((f"`{name}`", text, defaults.get(name, "")) for name, text in OWN_FIELDS.items())
@@ -59,7 +59,7 @@ def field_table() -> list[str]:
 
 
 def spec_schema() -> list[str]:
-    """Return rules and properties of the schema of a TrainJob's spec."""
+    """Return rules and properties of the schema of a SpringtideJob's spec."""
     text = yaml.safe_dump(schema.spec(), sort_keys=False, width=WIDTH - INDENT)
     return [f"{' ' * INDENT}{line}" for line in text.splitlines()]
 
@@ -145,6 +145,7 @@ PARTS = {
     "docs/reference/files.md": scenario_tables,
     "docs/training.md": rendezvous_table,
     "docs/trainjob.md": field_table,
+    "helm/springtide/crds/springtidejob.yaml": spec_schema,
     "helm/springtide/crds/trainjob.yaml": spec_schema,
 }
 

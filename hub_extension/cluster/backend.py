@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from springtide.hub_extension.cluster.scrapers import Scrapers
-from springtide.hub_extension.train_jobs import TrainJobs
+from springtide.hub_extension.train_jobs import SPRINGTIDE_JOB, TRAIN_JOB, TrainJobs
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.credentials import Credentials
@@ -82,10 +82,14 @@ class Cluster:
         """Return the accounts of the cluster that may read the metrics."""
         return Scrapers(self._api)
 
-    def train_jobs(self, engine: Engine, namespaces: Sequence[str], policy: str) -> TrainJobs:
-        """Return the intake of TrainJobs of these namespaces; ``*`` means all namespaces.
+    def train_jobs(
+        self, engine: Engine, namespaces: Sequence[str], *, policy: str, earlier_policy: str
+    ) -> TrainJobs:
+        """Return the intake of SpringtideJobs of these namespaces; ``*`` means all namespaces.
 
-        ``policy`` is the admission policy that vouches for the users whom TrainJobs name, if there is one.
+        ``policy`` is the admission policy that vouches for the users whom SpringtideJobs name, if there is one,
+        ``earlier_policy`` the one for TrainJobs.
         """
+        policies = {SPRINGTIDE_JOB: policy, TRAIN_JOB: earlier_policy}
         named = () if "*" in namespaces else tuple(namespaces)
-        return TrainJobs(engine, self._api, self._settings.pool, namespaces=named, policy=policy)
+        return TrainJobs(engine, self._api, self._settings.pool, namespaces=named, policies=policies)

@@ -33,6 +33,7 @@ from springtide.scheduler.kube.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     SERVICES,
+    SPRINGTIDE_JOBS,
     TRAIN_JOBS,
     VOLUME_CLAIMS,
     Resource,
@@ -60,10 +61,11 @@ PUBLISHED: Final[tuple[Access, ...]] = (
 POLICIES: Final[Access] = (NETWORK_POLICIES, ("get", "create", "delete"))
 WATCHED: Final[Access] = (NODES, ("get", "list", "watch"))
 TAKEN: Final[tuple[Access, ...]] = (
+    (SPRINGTIDE_JOBS, ("get", "list", "watch", "create", "patch", "delete")),
     (TRAIN_JOBS, ("get", "list", "watch", "patch", "delete")),
     (EVENTS, ("get", "create", "patch")),
 )
-"""Verbs that the service needs in each namespace with TrainJobs."""
+"""Verbs that the service needs in each namespace with SpringtideJobs."""
 RBAC = "Install the chart with rbac.create, or bind a role like that of the chart (templates/service/rbac.yaml)."
 
 
@@ -84,6 +86,8 @@ async def cluster(
     except ApiError as error:
         yield problem("cluster", f"The cluster does not answer: {error}", "Check KUBECONFIG, and the API server.")
         return
+    async for finding in _definition(api, train_jobs):
+        yield finding
     async for finding in _nodes(api, settings):
         yield finding
     async for finding in devices(api, settings):
@@ -123,15 +127,35 @@ async def _rights(api: Api, settings: KubernetesSettings, train_jobs: Sequence[s
     going = [name for name in train_jobs if name not in ("*", settings.namespace)]
     if lacking:
         yield problem("rights", f"This account may not {listed(lacking)}.", RBAC)
-    elif going and not await _may(api, "", TRAIN_JOBS, "patch"):
+    elif going and not await _may(api, "", SPRINGTIDE_JOBS, "patch"):
         yield problem(
             "rights",
-            f"This account may patch trainjobs by roles in {listed(going)} only. Such a role is deleted with its "
-            "namespace, which then waits for ever for its TrainJobs.",
-            "Bind a ClusterRole for trainjobs like that of the chart (templates/service/rbac.yaml).",
+            f"This account may patch springtidejobs by roles in {listed(going)} only. Such a role is deleted with "
+            "its namespace, which then waits for ever for its SpringtideJobs.",
+            "Bind a ClusterRole for springtidejobs like that of the chart (templates/service/rbac.yaml).",
         )
     else:
         yield ok("rights", f"This account may do all that jobs in {settings.namespace} need.")
+
+
+async def _definition(api: Api, train_jobs: Sequence[str]) -> AsyncIterator[Finding]:
+    """Check that the cluster has SpringtideJobs: an upgrade by Helm alone does not bring their definition."""
+    if not train_jobs:
+        return
+    namespace = None if "*" in train_jobs else train_jobs[0]
+    try:
+        await api.list(SPRINGTIDE_JOBS, namespace)
+    except ApiError as error:
+        if error.status != 404:
+            return
+        yield problem(
+            "SpringtideJobs",
+            "The cluster has no definition of SpringtideJobs: nobody can create one, and TrainJobs stay what they "
+            "are.",
+            "kubectl apply --server-side --force-conflicts -f helm/springtide/crds/",
+        )
+    else:
+        yield ok("SpringtideJobs", "The cluster has their definition.")
 
 
 async def _may(api: Api, namespace: str, resource: Resource, verb: str) -> bool:

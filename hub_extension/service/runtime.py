@@ -236,7 +236,12 @@ class Runtime:
         self._stack.push_async_callback(engine.stop)
         if cluster is not None and setup.settings.train_jobs:
             chosen = setup.settings
-            intake = cluster.train_jobs(engine, chosen.train_jobs, chosen.train_job_policy)
+            intake = cluster.train_jobs(
+                engine,
+                chosen.train_jobs,
+                policy=chosen.springtide_job_policy,
+                earlier_policy=chosen.train_job_policy,
+            )
             await self._stack.enter_async_context(intake)
         return engine
 

@@ -110,13 +110,17 @@ class ServiceSettings:
         "use it, with the projects inside them; without it all may.",
     )
     train_jobs: tuple[str, ...] = setting(
-        (), "The namespaces of the cluster whose TrainJob objects are submitted; ['*'] are all of them."
+        (), "The namespaces of the cluster whose SpringtideJob objects are submitted; ['*'] are all of them."
+    )
+    springtide_job_policy: str = setting(
+        "",
+        "The ValidatingAdmissionPolicy, with a binding of the same name, that compares the annotation "
+        "springtide.io/user of SpringtideJobs with who creates them. SpringtideJobs that it has seen run for that "
+        "user. Without one all of a namespace run for the namespace's.",
     )
     train_job_policy: str = setting(
         "",
-        "The ValidatingAdmissionPolicy, with a binding of the same name, that compares the annotation "
-        "springtide.io/user of TrainJobs with who creates them. TrainJobs that it has seen run for that user. "
-        "Without one all of a namespace run for the namespace's.",
+        "The same for TrainJobs, as SpringtideJobs were called before. It vouches for no SpringtideJob.",
     )
     accounts: Literal["own", "shared"] | None = setting(
         None,

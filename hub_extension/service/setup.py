@@ -27,7 +27,14 @@ from springtide.scheduler.time_zones import pool_zone
 from springtide.scheduler.wire import ImageContents
 from springtide.scheduler.wording import LONG_GIVEN, given
 
-ON_CLUSTERS: Final = ("kubernetes", "images", "image_contents", "train_jobs", "train_job_policy")
+ON_CLUSTERS: Final = (
+    "kubernetes",
+    "images",
+    "image_contents",
+    "train_jobs",
+    "springtide_job_policy",
+    "train_job_policy",
+)
 """Settings that need a cluster."""
 EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 PREFIX_ENV: Final = "JUPYTERHUB_SERVICE_PREFIX"

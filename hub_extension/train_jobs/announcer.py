@@ -1,4 +1,4 @@
-"""Events of TrainJobs in the cluster: what happened to their jobs, each thing once, with a count."""
+"""Events of train jobs in the cluster: what happened to their jobs, each thing once, with a count."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from springtide.hub_extension.train_jobs.happenings import Happening
+from springtide.hub_extension.train_jobs.kinds import kind_of
 from springtide.hub_extension.train_jobs.status import time_of
-from springtide.scheduler.kube import EVENTS, TRAIN_JOBS, Api, ApiError, Object
+from springtide.scheduler.kube import EVENTS, Api, ApiError, Object
 
 log = logging.getLogger(__name__)
 
 COMPONENT: Final = "springtide"
 BURST: Final = 25
-"""Number of events of a TrainJob that may come at once."""
+"""Number of events of a train job that may come at once."""
 REFILL_S: Final = 60.0
 """Interval of the others, in seconds; those in between are left out."""
 LONGEST_NAME: Final = 200
@@ -34,18 +35,18 @@ class Announcer:
         self._spent: dict[str, float] = {}
 
     async def announce(self, about: Object, happenings: Iterable[Happening]) -> None:
-        """Write what happened to the job of a TrainJob."""
+        """Write what happened to the job of a train job."""
         for happening in happenings:
             if not self._take(about["metadata"]["uid"]):
                 return
             try:
                 await self._write(about, happening)
             except ApiError as error:
-                log.info("An event of TrainJob %s could not be written: %s", about["metadata"]["name"], error)
+                log.info("An event of train job %s could not be written: %s", about["metadata"]["name"], error)
                 return
 
     def forget(self, uid: str) -> None:
-        """Forget a TrainJob that is gone."""
+        """Forget a train job that is gone."""
         self._spent.pop(uid, None)
 
     def _take(self, uid: str) -> bool:
@@ -72,8 +73,8 @@ class Announcer:
 
 
 def _event(about: Object, happening: Happening, now: str | None) -> Object:
-    """Return an event of a TrainJob, with a name that is equal for all of the same text."""
-    metadata = about["metadata"]
+    """Return an event of a train job, with a name that is equal for all of the same text."""
+    metadata, kind = about["metadata"], kind_of(about)
     said = "\0".join((metadata["uid"], happening.reason, happening.text))
     digest = hashlib.sha256(said.encode()).hexdigest()[:16]
     return {
@@ -84,8 +85,8 @@ def _event(about: Object, happening: Happening, now: str | None) -> Object:
             "namespace": metadata["namespace"],
         },
         "involvedObject": {
-            "apiVersion": TRAIN_JOBS.api_version,
-            "kind": "TrainJob",
+            "apiVersion": kind.resource.api_version,
+            "kind": kind.name,
             "namespace": metadata["namespace"],
             "name": metadata["name"],
             "uid": metadata["uid"],

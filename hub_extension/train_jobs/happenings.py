@@ -1,4 +1,4 @@
-"""What happened to the job of a TrainJob since its last status, for the events of the object. Pure."""
+"""What happened to the job of a train job since its last status, for the events of the object. Pure."""
 
 from __future__ import annotations
 
@@ -49,15 +49,24 @@ def of_job(before: Mapping[str, Any], job: wire.Job) -> list[Happening]:
 
 
 def of_refusal(before: Mapping[str, Any], after: Mapping[str, Any], refusal: Refusal) -> list[Happening]:
-    """Return what happened to a TrainJob that gets the status ``after`` because it was refused."""
+    """Return what happened to a train job that gets the status ``after`` because it was refused."""
     if (before.get("state"), before.get("reason")) == (after["state"], after["reason"]):
         return []
     return [_happening(status.camel(after["state"]), status.refused(refusal), warning=True)]
 
 
 def of_kept_priority(refusal: Refusal) -> Happening:
-    """Return what happened to a TrainJob whose job cannot have the priority that it asks for."""
+    """Return what happened to a train job whose job cannot have the priority that it asks for."""
     return _happening("PriorityKept", f"The priority stays as it is. {status.refused(refusal)}", warning=True)
+
+
+CONVERTED: Final = Happening("Converted", "It was a TrainJob of the same name, and goes on as a SpringtideJob.")
+"""What happened to a SpringtideJob that was made of a TrainJob."""
+
+
+def of_unconverted(why: str) -> Happening:
+    """Return what happened to a TrainJob that cannot become a SpringtideJob."""
+    return _happening("NotConverted", f"It stays a TrainJob. {why}", warning=True)
 
 
 def _acceptance(before: Mapping[str, Any], job: wire.Job) -> Iterator[Happening]:

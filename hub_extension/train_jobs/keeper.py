@@ -1,14 +1,16 @@
-"""Reconciles one TrainJob with its job."""
+"""Reconciles one train job with its job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from springtide.hub_extension.train_jobs import happenings, status
 from springtide.hub_extension.train_jobs.announcer import Announcer
-from springtide.hub_extension.train_jobs.cluster import CLAIMED_FOR, Cluster, claimed_by, finalized
+from springtide.hub_extension.train_jobs.cluster import Cluster, claimed_by, finalized
+from springtide.hub_extension.train_jobs.converter import Converter, job_of
 from springtide.hub_extension.train_jobs.happenings import Happening
+from springtide.hub_extension.train_jobs.kinds import SPRINGTIDE_JOB, TRAIN_JOB, Kind
 from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
 from springtide.hub_extension.train_jobs.manifest import in_manifest, kept_for, priority, submission_of, suspended
 from springtide.hub_extension.train_jobs.owner import Owner, owner_of, person_of, served, with_person
@@ -22,7 +24,7 @@ from springtide.scheduler.wording import given
 WORDS_EVERY_S: Final = 10.0
 """Minimum interval of writes for a changed sentence while nothing happens to the job, in seconds."""
 LONGEST_WAIT_S: Final = 86_400.0
-"""Longest time until a TrainJob with a time to live is looked at again, in seconds."""
+"""Longest time until a train job with a time to live is looked at again, in seconds."""
 LOG_BYTES: Final = 8_192
 """Size of the end of a log that is read for the status of a failed job, in bytes."""
 ELSEWHERE: Final = frozenset({404, 409, 422})
@@ -30,12 +32,12 @@ ELSEWHERE: Final = frozenset({404, 409, 422})
 
 
 class Keeper:
-    """Reconciler of TrainJobs. `keep` may be called at any time, but not concurrently for one TrainJob.
+    """Reconciler of train jobs. `keep` may be called at any time, but not concurrently for one train job.
 
-    ``clock`` returns seconds since the epoch, ``ticks`` seconds of a monotonic clock; ``later`` queues a TrainJob
-    again after that many seconds. ``policy`` is the name of the admission policy that vouches for the users whom
-    TrainJobs name, empty if there is none. ``ended`` counts jobs that ended, which make room for TrainJobs refused
-    as one too many.
+    ``clock`` returns seconds since the epoch, ``ticks`` seconds of a monotonic clock; ``later`` queues a train job
+    again after that many seconds. ``policies`` are the names of the admission policies that vouch for the users
+    whom objects of a kind name, where there is one. ``ended`` counts jobs that ended, which make room for train
+    jobs refused as one too many.
     """
 
     def __init__(
@@ -46,7 +48,8 @@ class Keeper:
         ledger: Ledger,
         pool: str,
         *,
-        policy: str,
+        converter: Converter,
+        policies: Mapping[Kind, str],
         later: Callable[[str, float], None],
         clock: Callable[[], float],
         ticks: Callable[[], float],
@@ -55,15 +58,16 @@ class Keeper:
         self._cluster = cluster
         self._announcer = announcer
         self._ledger = ledger
+        self._converter = converter
         self._pool = pool
-        self._policy = policy
+        self._policies = policies
         self._later = later
         self._clock = clock
         self._ticks = ticks
         self.ended = 0
 
     async def keep(self, uid: str) -> None:
-        """Reconcile a TrainJob with its job. Raises `ApiError` or `Refusal` if it has to be called again later."""
+        """Reconcile a train job with its job. Raises `ApiError` or `Refusal` if it has to be called again."""
         entry = self._ledger.entries.get(uid)
         if entry is None:
             return
@@ -71,8 +75,7 @@ class Keeper:
             if entry.gone or entry.deleting:
                 await self._end(entry)
             elif claimed_by(entry.metadata) in {None, self._pool}:
-                await self._follow(entry)
-                await self._expire(entry)
+                await self._keep_existing(entry)
         except ApiError as error:
             if error.status in ELSEWHERE:
                 await self._look_again(entry)
@@ -80,14 +83,24 @@ class Keeper:
 
     # ---------- while the object exists
 
+    async def _keep_existing(self, entry: Entry) -> None:
+        earlier = entry.kind is TRAIN_JOB
+        if earlier and await self._converter.settle(entry):
+            return
+        await self._follow(entry)
+        if not await self._expire(entry) and earlier:
+            await self._converter.convert(entry)
+
     async def _follow(self, entry: Entry) -> None:
         if entry.job is None and status.finished(entry.status):
             await self._release(entry)
             return
+        if entry.kind is SPRINGTIDE_JOB and entry.job is None and await self._converter.succeeds(entry):
+            return
         if entry.missed and entry.job is not None:
             entry.missed = False
             self._ledger.job(entry, await self._engine.job(entry.job.id))
-        if entry.job is None and entry.refusal is None and (known := await self._known(entry)) is not None:
+        if entry.job is None and entry.refusal is None and (known := await self._job_of(entry)) is not None:
             self._ledger.job(entry, known)
         if entry.job is None and "jobId" in entry.status:
             await self._write(entry, status.of_forgotten(entry.status, entry.generation))
@@ -166,16 +179,17 @@ class Keeper:
             return ""
         return status.log_end(end.text)
 
-    async def _expire(self, entry: Entry) -> None:
-        """Delete a TrainJob that has finished as long ago as it says."""
+    async def _expire(self, entry: Entry) -> bool:
+        """Delete a train job that has finished as long ago as it says; return whether it was deleted."""
         kept, ended = kept_for(entry.object), status.finished_at(entry.status)
         if kept is None or ended is None or entry.left or finalized(entry.metadata):
-            return
+            return False
         rest = ended + kept - self._clock()
         if rest > 0:
             self._later(entry.uid, min(rest, LONGEST_WAIT_S))
-        else:
-            await self._cluster.delete(entry.object)
+            return False
+        await self._cluster.delete(entry.object)
+        return True
 
     async def _write(self, entry: Entry, new: status.Status, happened: Sequence[Happening] = ()) -> None:
         if status.same(new, entry.status):
@@ -196,16 +210,8 @@ class Keeper:
 
     # ---------- the job
 
-    async def _known(self, entry: Entry) -> wire.Job | None:
-        """Return the job that was submitted for this very object.
-
-        The users in manifest and status are only hints: no other job has the object's uid as its key.
-        """
-        annotations = entry.metadata.get("annotations") or {}
-        for user in dict.fromkeys((annotations.get(CLAIMED_FOR), entry.status.get("user"))):
-            if user and (job := await self._engine.job_of_key(user, entry.uid)) is not None:
-                return job
-        return None
+    async def _job_of(self, entry: Entry) -> wire.Job | None:
+        return await job_of(self._engine, entry.object)
 
     async def _admit(self, entry: Entry) -> None:
         """Submit the job, or record why it is refused."""
@@ -233,10 +239,11 @@ class Keeper:
         self._ledger.job(entry, await self._engine.job(job.id))
 
     async def _owner(self, entry: Entry, owner: Owner) -> Owner:
-        """Return the owner of a TrainJob: its person, if it names one and the cluster vouches for that."""
-        if not self._policy or person_of(entry.object) in {None, owner.user}:
+        """Return the owner of a train job: its person, if it names one and the cluster vouches for that."""
+        policy = self._policies.get(entry.kind, "")
+        if not policy or person_of(entry.object) in {None, owner.user}:
             return owner
-        return with_person(owner, entry.object, await self._cluster.policy(self._policy))
+        return with_person(owner, entry.object, await self._cluster.policy(policy))
 
     def _check_project(self, owner: Owner) -> None:
         if not self._engine.has_project(owner.project):
@@ -251,7 +258,7 @@ class Keeper:
             raise Refusal(
                 422,
                 "no_quota",
-                f"The project {given(owner.project)} has no quota, so nothing is guaranteed to TrainJobs of "
+                f"The project {given(owner.project)} has no quota, so nothing is guaranteed to train jobs of "
                 f"namespace {given(owner.namespace)}.",
                 hint="An administrator of the hub can give it one.",
             )
@@ -261,9 +268,10 @@ class Keeper:
     async def _end(self, entry: Entry) -> None:
         """Cancel the job, then remove the object's finalizer."""
         if entry.job is None and not status.finished(entry.status):
-            job = await self._known(entry)
+            job = await self._job_of(entry)
             if job is not None:
                 self._ledger.job(entry, job)
+        await self._converter.end(entry)
         if entry.job is not None and not entry.ended:
             await self._cancel(entry, entry.job)
         if entry.gone:
@@ -280,7 +288,7 @@ class Keeper:
                 raise
 
     async def _look_again(self, entry: Entry) -> None:
-        found = await self._cluster.look(entry.namespace, entry.name, entry.uid)
+        found = await self._cluster.look(entry.kind, entry.namespace, entry.name, entry.uid)
         if found is None:
             entry.gone = True
         else:
@@ -289,4 +297,4 @@ class Keeper:
 
 def _by(what: str, entry: Entry) -> str:
     """Return by whom the pool says that a job was changed."""
-    return f"{what} of TrainJob {entry.namespace}/{entry.name}"
+    return f"{what} of {entry.kind.name} {entry.namespace}/{entry.name}"

@@ -1,4 +1,4 @@
-"""The known state of every TrainJob, with an index for each event that may concern some of them."""
+"""The known state of every train job, with an index for each event that may concern some of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from springtide.hub_extension.train_jobs.cluster import deleting
+from springtide.hub_extension.train_jobs.kinds import Kind, kind_of
 from springtide.hub_extension.train_jobs.owner import Owner
 from springtide.scheduler import wire
 from springtide.scheduler.kube import Object
@@ -16,11 +18,11 @@ from springtide.scheduler.refusal import Refusal
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One TrainJob: the object as last seen, and its job or why it has none.
+    """One train job: the object as last seen, and its job or why it has none.
 
     ``gone`` is true once the object is no longer in the cluster, ``missed`` if events of its job may have been
     missed, ``left`` if its namespace leaves it to another pool. ``wrote_at`` is the time of its last status write,
-    in seconds of a monotonic clock.
+    ``convert_at`` that of the next try to convert it, in seconds of a monotonic clock.
     """
 
     uid: str
@@ -34,12 +36,18 @@ class Entry:
     missed: bool = False
     left: bool = False
     wrote_at: float = float("-inf")
+    convert_at: float = float("-inf")
 
     def see(self, found: Object) -> None:
         """Store the object of an answer or a watch, unless a later version is known."""
         versions = (found["metadata"]["resourceVersion"], self.object["metadata"]["resourceVersion"])
         if not all(map(str.isdigit, versions)) or int(versions[0]) > int(versions[1]):
             self.object = found
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the object."""
+        return kind_of(self.object)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -60,7 +68,12 @@ class Entry:
     @property
     def deleting(self) -> bool:
         """Whether deletion of the object was requested."""
-        return "deletionTimestamp" in self.metadata
+        return deleting(self.metadata)
+
+    @property
+    def refused_as(self) -> str:
+        """The code of its refusal, empty if it is not refused."""
+        return "" if self.refusal is None else self.refusal.code
 
     @property
     def ended(self) -> bool:
@@ -97,7 +110,7 @@ class Ledger:
         entry.refusal = refusal
         user = entry.owner.user if entry.owner is not None else ""
         match refusal.code:
-            case "no_project" | "two_owners" | "forbidden" | "unvouched":
+            case "no_project" | "two_owners" | "forbidden" | "unvouched" | "name_taken":
                 self.of_namespace.setdefault(entry.namespace, {})[entry.uid] = None
             case "unknown_project" | "no_quota":
                 self.of_namespace.setdefault(entry.namespace, {})[entry.uid] = None
@@ -127,8 +140,14 @@ class Ledger:
         _take_out(self.of_namespace, entry.namespace, entry.uid)
         _take_out(self.of_user, user, entry.uid)
 
+    def hand_over(self, entry: Entry) -> None:
+        """Record that the entry's job is another object's now."""
+        if entry.job is not None:
+            self.by_job.pop(entry.job.id, None)
+            entry.job = None
+
     def drop(self, entry: Entry) -> None:
-        """Forget the TrainJob and its job."""
+        """Forget the train job and its job."""
         self.unrefuse(entry)
         self.entries.pop(entry.uid, None)
         if entry.job is not None:
@@ -137,6 +156,11 @@ class Ledger:
     def refused_in(self, namespace: str) -> list[Entry]:
         """Return the entries that were refused, or left alone, because of their namespace."""
         return self._all(self.of_namespace.get(namespace, ()))
+
+    def refused_for_name(self, namespace: str, name: str) -> list[Entry]:
+        """Return the entries that were refused because another train job has their name."""
+        there = self.refused_in(namespace)
+        return [each for each in there if each.name == name and each.refused_as == "name_taken"]
 
     def refused_by_pool(self) -> list[Entry]:
         """Return the entries that other projects, quotas or nodes may make possible."""

@@ -1,4 +1,4 @@
-"""Converts a TrainJob's manifest into a submission, or into a refusal that explains its error. Pure.
+"""Converts a train job's manifest into a submission, or into a refusal that explains its error. Pure.
 
 The API server has checked what the schema declares (`rules`). What depends on the pool is checked here and by the
 engine, and so is all of it where the cluster still has the definition of an earlier version.
@@ -19,7 +19,7 @@ from springtide.scheduler.refusal import Refusal
 
 
 def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
-    """Return the submission of a TrainJob for its owner. Its key is the object's uid: it is accepted only once.
+    """Return the submission of a train job for its owner. Its key is the object's uid: it is accepted only once.
 
     Raises `Refusal` (422) naming the field that is wrong; ``field`` is a path such as ``spec.minWorkers``.
     """
@@ -31,7 +31,7 @@ def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
             422, "invalid", f"spec is {wording.given(given, 60)}; expected an object with a command.", field="spec"
         )
     try:
-        spec = body_of(msgspec.json.encode(given), schema.TrainJobSpec)
+        spec = body_of(msgspec.json.encode(given), schema.SpringtideJobSpec)
     except Refusal as refusal:
         raise _at(f"spec.{refusal.field}" if refusal.field else "spec", refusal) from None
     return wire.Submission(
@@ -45,18 +45,18 @@ def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
 
 
 def suspended(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a TrainJob asks for a pause of its job."""
+    """Return whether a train job asks for a pause of its job."""
     return _field(manifest, schema.OWN_FIELDS["suspend"]) is True
 
 
 def priority(manifest: Mapping[str, Any]) -> str | None:
-    """Return the priority that a TrainJob asks for, as a text; None if the API server has set no default."""
+    """Return the priority that a train job asks for, as a text; None if the API server has set no default."""
     found = _field(manifest, schema.PRIORITY)
     return None if found is None else str(found)
 
 
 def kept_for(manifest: Mapping[str, Any]) -> float | None:
-    """Return the seconds for which a TrainJob is kept once it has finished, None for ever."""
+    """Return the seconds for which a train job is kept once it has finished, None for ever."""
     seconds = _field(manifest, schema.OWN_FIELDS["ttl"])
     return float(seconds) if isinstance(seconds, int) else None
 
@@ -67,7 +67,7 @@ def _field(manifest: Mapping[str, Any], name: str) -> object:
 
 
 def _options(spec: Any) -> dict[str, Any]:
-    """Return the options of a `TrainJobSpec`, those under an earlier name with the others."""
+    """Return the options of a `SpringtideJobSpec`, those under an earlier name with the others."""
     found = {option.name: getattr(spec, option.name) for option in schema.OPTIONS}
     for option in schema.OPTIONS:
         old = getattr(spec, schema.old_name(option)) if option.old_field else None
@@ -107,7 +107,7 @@ def _not_yours(field: str, given: str, what: str, true: str, namespace: str) -> 
     return Refusal(
         403,
         "forbidden",
-        f"The manifest asks for the {what} {given}, but TrainJobs in namespace {wording.given(namespace)} belong "
+        f"The manifest asks for the {what} {given}, but train jobs in namespace {wording.given(namespace)} belong "
         f"to the {what} {wording.given(true)}. An administrator of the cluster decides that, with the namespace; "
         "the manifest cannot.",
         field=field,

@@ -1,6 +1,6 @@
-"""Owners of TrainJobs, named by their namespace, which only administrators of the cluster change. Pure.
+"""Owners of train jobs, named by their namespace, which only administrators of the cluster change. Pure.
 
-A TrainJob itself names its person where an admission policy of the cluster compares the name with who asks.
+A train job itself names its person where an admission policy of the cluster compares the name with who asks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EFFECT_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The project and the user of a namespace's TrainJobs."""
+    """The project and the user of a namespace's train jobs."""
 
     namespace: str
     project: str
@@ -33,7 +33,7 @@ class Owner:
 
 
 def owner_of(namespace: Mapping[str, Any]) -> Owner:
-    """Return the owner of a namespace's TrainJobs.
+    """Return the owner of a namespace's train jobs.
 
     The project is the namespace's label ``springtide.io/project``, or its annotation of that name (labels cannot
     hold every project's name); the user likewise ``springtide.io/user``, else ``kubernetes:<project>``. Raises
@@ -45,7 +45,7 @@ def owner_of(namespace: Mapping[str, Any]) -> Owner:
         raise Refusal(
             403,
             "no_project",
-            f"The namespace {wording.given(name)} belongs to no project, so there is no quota for its TrainJobs.",
+            f"The namespace {wording.given(name)} belongs to no project, so there is no quota for its train jobs.",
             hint=f"An administrator can change that: kubectl label namespace {name} {PROJECT}=<project>.",
         )
     user = _said(namespace, name, USER)
@@ -57,26 +57,26 @@ def owner_of(namespace: Mapping[str, Any]) -> Owner:
 
 
 def person_of(manifest: Mapping[str, Any]) -> str | None:
-    """Return the user whom a TrainJob names as its own; empty or None if it names nobody."""
+    """Return the user whom a train job names as its own; empty or None if it names nobody."""
     named = (manifest["metadata"].get("annotations") or {}).get(USER)
     return None if named is None else str(named)
 
 
 def with_person(owner: Owner, manifest: Mapping[str, Any], policy: Sequence[Mapping[str, Any] | None]) -> Owner:
-    """Return the owner of a TrainJob that names its person.
+    """Return the owner of a train job that names its person.
 
     ``policy`` are the admission policy that compares the name with who asks, and its binding; None for one that
-    the cluster does not have. Raises `Refusal` (403) for a TrainJob that they did not see.
+    the cluster does not have. Raises `Refusal` (403) for a train job that they did not see.
     """
     person, created = person_of(manifest) or "", _created(manifest)
     if any(part is None or created < _created(part) + EFFECT_S for part in policy):
         raise Refusal(
             403,
             "unvouched",
-            f"The TrainJob names the user {wording.given(person)}, and the cluster did not check the name: its "
-            "admission policy for that is missing, or younger than the TrainJob.",
+            f"The train job names the user {wording.given(person)}, and the cluster did not check the name: its "
+            "admission policy for that is missing, or younger than the train job.",
             field=f"metadata.annotations[{USER}]",
-            hint="Create the TrainJob again. If that does not help, ask an administrator of the cluster.",
+            hint="Create the train job again. If that does not help, ask an administrator of the cluster.",
         )
     return replace(owner, user=_checked_person(person))
 

@@ -1,4 +1,4 @@
-"""Rules of a TrainJob's spec that the API server checks, in CEL, from the table of options. Pure.
+"""Rules of a train job's spec that the API server checks, in CEL, from the table of options. Pure.
 
 They refuse nothing that the service would accept. What depends on the pool, the service alone can check.
 """
@@ -113,7 +113,7 @@ def _fixed(name: str, known: Mapping[str, Any]) -> Rule:
     same = f"self.{name} == oldSelf.{name}"
     if name != "command" and "default" not in known:
         same = f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})"
-    return rule(same, f"{name} cannot be changed: delete the TrainJob and create it again", name)
+    return rule(same, f"{name} cannot be changed: delete the object and create it again", name)
 
 
 def _matches(pattern: str) -> str:

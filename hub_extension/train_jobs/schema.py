@@ -1,4 +1,4 @@
-"""The fields of a TrainJob's spec, from the table of options: the struct that checks them, and the CRD's schema.
+"""The fields of a train job's spec, from the table of options: the struct that checks them, and the CRD's schema.
 
 `make generate` writes `spec` into the chart's CustomResourceDefinition.
 """
@@ -27,10 +27,10 @@ OWN_FIELDS: Final = {
     "suspend": "suspend",
     "ttl": "ttlSecondsAfterFinished",
 }
-"""The fields that are no options, by their attributes of `TrainJobSpec`."""
+"""The fields that are no options, by their attributes of `SpringtideJobSpec`."""
 PRIORITY: Final = wire.OPTIONS["priority"].field
 CHANGEABLE: Final = frozenset({OWN_FIELDS["suspend"], OWN_FIELDS["ttl"], PRIORITY})
-"""The fields that can be changed while the TrainJob exists."""
+"""The fields that can be changed while the train job exists."""
 MAX_TEXT: Final = 131_072
 """Maximum number of characters of a word of the command, or of a variable's value."""
 MAX_VARIABLES: Final = 1000
@@ -38,11 +38,11 @@ MAX_FILES: Final = 200
 MAX_FILE: Final = 1_000_000
 """Maximum number of characters of a file."""
 MAX_TTL: Final = 10 * 365 * 86_400
-"""Maximum time for which an ended TrainJob is kept, in seconds."""
+"""Maximum time for which an ended train job is kept, in seconds."""
 
 
 def old_name(option: Option) -> str:
-    """Return the attribute of `TrainJobSpec` that holds the value of the option's earlier name."""
+    """Return the attribute of `SpringtideJobSpec` that holds the value of the option's earlier name."""
     return f"{option.name}_seconds"
 
 
@@ -62,8 +62,8 @@ def _fields() -> Iterator[tuple[str, Any] | tuple[str, Any, Any]]:
     yield "ttl", Annotated[int, Meta(ge=0, le=MAX_TTL)] | None, None
 
 
-TrainJobSpec: Any = msgspec.defstruct(
-    "TrainJobSpec",
+SpringtideJobSpec: Any = msgspec.defstruct(
+    "SpringtideJobSpec",
     list(_fields()),
     bases=(Request,),
     rename={
@@ -76,7 +76,7 @@ TrainJobSpec: Any = msgspec.defstruct(
     forbid_unknown_fields=True,
     module=__name__,
 )
-"""The spec of a TrainJob: the fields of `wire.Submission` under their names in manifests, and its own."""
+"""The spec of a train job: the fields of `wire.Submission` under their names in manifests, and its own."""
 
 
 def spec() -> dict[str, Any]:
@@ -122,7 +122,7 @@ def properties() -> dict[str, dict[str, Any]]:
         "default": False,
     }
     found["ttlSecondsAfterFinished"] = {
-        "description": "Time until the TrainJob is deleted once it has finished, in seconds. Its job stays in the "
+        "description": "Time until the object is deleted once it has finished, in seconds. Its job stays in the "
         "pool, with its logs and outputs. The default is never.",
         "type": "integer",
         "minimum": 0,

@@ -1,4 +1,4 @@
-"""The status of a TrainJob, built from the job or from the refusal. Pure."""
+"""The status of a train job, built from the job or from the refusal. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LIVE: Final = frozenset({JobState.STARTING, JobState.RUNNING, *STOPS})
 def of_job(
     job: wire.Job, generation: int, *, suspended: bool = False, priority: str | None = None, log: str = ""
 ) -> Status:
-    """Return the status of a TrainJob whose job the pool accepted; conditions still have no times.
+    """Return the status of a train job whose job the pool accepted; conditions still have no times.
 
     ``suspended`` says that its field ``suspend`` was carried out, ``priority`` is the one that was; ``log`` is the
     end of a failed job's log.
@@ -93,7 +93,7 @@ def accepted(job: wire.Job) -> str:
 
 
 def of_refusal(refusal: Refusal, generation: int, owner: Owner | None) -> Status:
-    """Return the status of a refused TrainJob, for good or (too many jobs, a full disk) for now."""
+    """Return the status of a refused train job, for good or (too many jobs, a full disk) for now."""
     text, word = refused(refusal), camel(refusal.code)
     over = not temporary(refusal)
     return {
@@ -133,10 +133,10 @@ def headline(refusal: Refusal) -> str:
 
 
 def of_forgotten(status: Mapping[str, Any], generation: int) -> Status:
-    """Return the status of a TrainJob whose job the pool has forgotten: it is not run again."""
+    """Return the status of a train job whose job the pool has forgotten: it is not run again."""
     text = (
         f"The pool does not know job {status.get('jobId')} any more, and does not run it again. To run it "
-        "once more, delete this TrainJob and create it again."
+        "once more, delete this object and create it again."
     )
     return {
         **status,
@@ -154,18 +154,24 @@ def of_forgotten(status: Mapping[str, Any], generation: int) -> Status:
     }
 
 
+def of_successor(status: Mapping[str, Any], generation: int) -> Status:
+    """Return the status of a train job for the object of another kind that takes its place."""
+    conditions = [{**each, "observedGeneration": generation} for each in status.get("conditions", ())]
+    return {**status, "observedGeneration": generation, "conditions": conditions}
+
+
 def temporary(refusal: Refusal) -> bool:
     """Return whether the same manifest may be accepted later."""
     return refusal.status == 429 or refusal.status >= 500
 
 
 def finished(status: Mapping[str, Any]) -> bool:
-    """Return whether the job has ended according to a status. A refused TrainJob may still get one."""
+    """Return whether the job has ended according to a status. A refused train job may still get one."""
     return _finish(status) is not None and status.get("state") != REFUSED
 
 
 def finished_at(status: Mapping[str, Any]) -> float | None:
-    """Return when a TrainJob finished or was refused, in seconds since the epoch; None if it did not."""
+    """Return when a train job finished or was refused, in seconds since the epoch; None if it did not."""
     found = _finish(status)
     try:
         return None if found is None else datetime.fromisoformat(found["lastTransitionTime"]).timestamp()

@@ -1,25 +1,27 @@
-"""TrainJob objects of a cluster as a front door of the pool."""
+"""Objects of a cluster that are train jobs, as a front door of the pool."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
 import msgspec
 
 from springtide.hub_extension.train_jobs.announcer import Announcer
 from springtide.hub_extension.train_jobs.cluster import Cluster, touched
+from springtide.hub_extension.train_jobs.converter import Converter
 from springtide.hub_extension.train_jobs.keeper import Keeper
+from springtide.hub_extension.train_jobs.kinds import KINDS, SPRINGTIDE_JOB, TRAIN_JOB, Kind
 from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
 from springtide.hub_extension.train_jobs.work import Work
 from springtide.scheduler import wire
 from springtide.scheduler.engine import Engine
-from springtide.scheduler.kube import NAMESPACES, TRAIN_JOBS, Api, ApiError, Informer, Object
+from springtide.scheduler.kube import NAMESPACES, Api, ApiError, Informer, Object
 from springtide.scheduler.model import JobState
 
 log = logging.getLogger(__name__)
@@ -29,13 +31,13 @@ LONGEST_WAIT_S: Final = 60.0
 
 
 class TrainJobs:
-    """While entered, every TrainJob is submitted once, its status follows its job, deleting it cancels the job.
+    """While entered, every train job is submitted once, its status follows its job, deleting it cancels the job.
 
     ``pool`` is this pool's name in the cluster. ``namespaces`` are those to look at; none named means all, and
-    then the service must be allowed to list TrainJobs and namespaces of the whole cluster. ``policy`` is the name
-    of the admission policy that vouches for the users whom TrainJobs name; without one they name none. The cluster
-    may be unreachable at any time: missed changes are caught up on. ``clock`` returns seconds since the
-    epoch, ``ticks`` seconds of a monotonic clock.
+    then the service must be allowed to list train jobs and namespaces of the whole cluster. ``policies`` are the
+    names of the admission policies that vouch for the users whom objects of a kind name; without one they name
+    none. TrainJobs become SpringtideJobs. The cluster may be unreachable at any time: missed changes are caught up
+    on. ``clock`` returns seconds since the epoch, ``ticks`` seconds of a monotonic clock.
 
     Leave it before the engine stops. Jobs continue.
     """
@@ -47,32 +49,36 @@ class TrainJobs:
         pool: str,
         *,
         namespaces: Sequence[str] = (),
-        policy: str = "",
+        policies: Mapping[Kind, str] = MappingProxyType({}),
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._ledger = Ledger()
         self._work = Work(self._keep, self._name)
+        cluster, announcer = Cluster(api), Announcer(api, clock=clock)
+        self._converter = Converter(
+            engine, cluster, announcer, self._ledger, pool, later=self._work.add_later, ticks=ticks
+        )
         self._keeper = Keeper(
             engine,
-            Cluster(api),
-            Announcer(api, clock=clock),
+            cluster,
+            announcer,
             self._ledger,
             pool,
-            policy=policy,
+            converter=self._converter,
+            policies=policies,
             later=self._work.add_later,
             clock=clock,
             ticks=ticks,
         )
         self._informers = {
-            f"TrainJobs of {namespace or 'the cluster'}": Informer(
-                api, TRAIN_JOBS, namespace, on_change=self._object_changed
-            )
+            (kind.name, namespace): Informer(api, kind.resource, namespace, on_change=self._object_changed)
+            for kind in KINDS.values()
             for namespace in namespaces or (None,)
         }
         if not namespaces:
-            self._informers["Namespaces"] = Informer(api, NAMESPACES, on_change=self._namespace_changed)
+            self._informers["Namespace", None] = Informer(api, NAMESPACES, on_change=self._namespace_changed)
         self._gpus = 0
         self._stack = AsyncExitStack()
 
@@ -83,9 +89,9 @@ class TrainJobs:
         self._work.start()
         self._stack.push_async_callback(self._work.stop)
         self._background(self._hear(events), "events for train jobs")
-        for name, informer in self._informers.items():
+        for (kind, namespace), informer in self._informers.items():
             self._stack.push_async_callback(informer.stop)
-            self._background(_started(informer, name), f"start of {name}")
+            self._background(self._started(informer, kind, namespace), f"start of {kind}s")
         return self
 
     async def __aexit__(
@@ -107,7 +113,7 @@ class TrainJobs:
 
     def _name(self, uid: str) -> str:
         entry = self._ledger.entries.get(uid)
-        return f"TrainJob {uid}" if entry is None else f"TrainJob {entry.namespace}/{entry.name}"
+        return f"object {uid}" if entry is None else f"{entry.kind.name} {entry.namespace}/{entry.name}"
 
     # ---------- events of the cluster
 
@@ -134,6 +140,7 @@ class TrainJobs:
         if entry is not None:
             entry.gone = True
             self._work.add(entry.uid)
+            self._reconsider(self._ledger.refused_for_name(entry.namespace, entry.name))
 
     def _namespace_changed(self, before: Object | None, after: Object | None) -> None:
         if after is not None and before is not None:
@@ -193,19 +200,24 @@ class TrainJobs:
             self._ledger.unrefuse(entry)
             self._work.add(entry.uid)
 
-
-async def _started(informer: Informer[Object], name: str) -> None:
-    """Start the informer ``name`` as soon as the cluster allows it."""
-    wait = FIRST_WAIT_S
-    while True:
-        try:
-            await informer.start()
-        except ApiError as error:
-            log.warning("%s cannot be read yet: %s", name, error)
-            await asyncio.sleep(wait)
-            wait = min(LONGEST_WAIT_S, 2 * wait)
-        else:
-            return
+    async def _started(self, informer: Informer[Object], kind: str, namespace: str | None) -> None:
+        """Start an informer as soon as the cluster allows it. It needs no definition of the earlier kind."""
+        wait = FIRST_WAIT_S
+        while True:
+            try:
+                await informer.start()
+            except ApiError as error:
+                level = logging.DEBUG if kind == TRAIN_JOB.name and error.status == 404 else logging.WARNING
+                log.log(level, "%ss of %s cannot be read yet: %s", kind, namespace or "the cluster", error)
+                await asyncio.sleep(wait)
+                wait = min(LONGEST_WAIT_S, 2 * wait)
+            else:
+                break
+        if kind == SPRINGTIDE_JOB.name:
+            self._converter.open = True
+            for entry in self._ledger.entries.values():
+                if entry.kind is TRAIN_JOB:
+                    self._work.add(entry.uid)
 
 
 def _uid(found: Object) -> str:

@@ -332,6 +332,19 @@ class Engine:
             raise store_refusal(error) from error
         return None if job is None else self._read_model.job(job)
 
+    async def rekey(self, job_id: str, before: str, after: str) -> None:
+        """Have a job, also one that has ended, answer to another submission key of its owner, on disk.
+
+        Nothing changes if it does already. Raises `Refusal` (409) if its key is not ``before``, or if another job
+        answers to ``after``, and (404) if there is no such job.
+        """
+        found = await self._parts.jobs.get(job_id)
+        other = await self.job_of_key(found.spec.user, after)
+        holder = None if other is None else other.id
+        await self._apply_to_job(
+            job_id, lambda transaction, job: control.rekey(transaction, job, before, after, holder)
+        )
+
     async def tree(self, user: str, digest: str) -> wire.SentTree:
         """Return the project tree that a user has sent, and keep it a while. Raises `Refusal` if there is none."""
         store = self._parts.store

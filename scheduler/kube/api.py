@@ -209,16 +209,19 @@ class Api:
         name: str,
         *,
         uid: str | None = None,
+        version: str | None = None,
         grace: float | None = None,
     ) -> None:
         """Ask for the deletion of an object and, in the background, of its dependents.
 
         The object is gone when `get` raises a 404. Raises `ApiError` with status 404 if there is none of this
-        name, 409 if it has another uid than ``uid``. ``grace`` is the grace period in seconds.
+        name, 409 if it has another uid than ``uid`` or another resource version than ``version``. ``grace`` is the
+        grace period in seconds.
         """
         options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
-        if uid is not None:
-            options["preconditions"] = {"uid": uid}
+        preconditions = {"uid": uid, "resourceVersion": version}
+        if given := {name: value for name, value in preconditions.items() if value is not None}:
+            options["preconditions"] = given
         if grace is not None:
             options["gracePeriodSeconds"] = max(0, round(grace))
         await self._request("DELETE", resource.path(namespace, name), body=options)

@@ -50,4 +50,6 @@ DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses")
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices")
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims")
 CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates")
+SPRINGTIDE_JOBS = Resource("springtide.io", "v1alpha1", "springtidejobs")
 TRAIN_JOBS = Resource("springtide.io", "v1alpha1", "trainjobs")
+"""The earlier name of SpringtideJobs."""

@@ -75,11 +75,12 @@ def standing_row(job: JobRecord) -> dict[str, Any]:
 
 
 def marked_row(job: JobRecord) -> dict[str, Any]:
-    """Return a job's columns that depend on its tags and marks; ``job_id`` names it."""
+    """Return a job's columns that depend on its tags, its marks and its key; ``job_id`` names it."""
     spec = job.spec
     return {
         "job_id": job.id,
         "spec": as_json(spec),
+        "key": spec.key,
         "tags": tags_column(spec.options.tags),
         "pinned": spec.marks.pinned,
         "archived": spec.marks.archived,

@@ -1,7 +1,7 @@
 """One option of a job: what it means, which values it takes, and where it is offered.
 
 `Option` annotates a field of `JobOptions`, from which the table `OPTIONS` is read. The command line, the magic,
-the form, ``pool.submit``, TrainJobs, the API's checks, the job's page and the docs' tables use it.
+the form, ``pool.submit``, SpringtideJobs, the API's checks, the job's page and the docs' tables use it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Surface(Flag):
     SUBMIT = auto()
     """``pool.submit`` and ``pool.when``."""
     TRAIN_JOB = auto()
-    """The spec of a TrainJob."""
+    """The spec of a SpringtideJob."""
     API = auto()
     """The bodies of requests."""
     PRESET = auto()
@@ -101,7 +101,7 @@ class Option:
     off: str = ""
     """The command line's spelling of no, of a `Kind.SWITCH`."""
     old_field: str = ""
-    """An earlier name in TrainJobs that stays accepted; its value is a number of seconds."""
+    """An earlier name in SpringtideJobs that stays accepted; its value is a number of seconds."""
     offered: Surface = EVERYWHERE
 
     name: str = ""
@@ -117,7 +117,7 @@ class Option:
 
     @property
     def field(self) -> str:
-        """The option's name in the spec of a TrainJob."""
+        """The option's name in the spec of a SpringtideJob."""
         head, *rest = self.name.split("_")
         return head + "".join(word.title() for word in rest)
 

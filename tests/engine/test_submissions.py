@@ -321,3 +321,35 @@ async def test_a_store_that_was_taken_over_ends_the_engine(pool):
     assert refused.value.status == 503
     assert "taken over" in await pool.engine.wait_closed()
     assert not pool.executor.ran
+
+
+async def test_a_job_answers_to_another_key_while_it_runs_and_after_it_has_ended(pool):
+    job = await pool.submit(gpus=1, key="first")
+    await pool.state(job.id, "running")
+    for before, after in (("first", "second"), ("second", "third")):
+        await pool.engine.rekey(job.id, before, after)
+        await pool.engine.rekey(job.id, before, after)
+        assert (await pool.submit(gpus=1, key=after)).id == job.id
+        assert await pool.engine.job_of_key("susan", before) is None
+        await pool.restart()
+        assert (await pool.engine.job_of_key("susan", after)).id == job.id
+        assert await pool.engine.job_of_key("susan", before) is None
+        if before == "first":
+            pool.executor.end(pool.key(job.id), code=0)
+            await pool.state(job.id, "succeeded")
+    assert (await pool.submit(gpus=1, key="first")).id != job.id
+
+
+async def test_no_job_gets_a_key_that_another_answers_to_or_that_replaces_an_unexpected_one(pool):
+    job, other = await pool.submit(gpus=1, key="one"), await pool.submit(gpus=1, key="two")
+    for before, after in (("one", "two"), ("three", "four")):
+        with pytest.raises(Refusal) as refused:
+            await pool.engine.rekey(job.id, before, after)
+        assert (refused.value.status, refused.value.code) == (409, "other_key")
+    await pool.state(other.id, "running")
+    pool.executor.end(pool.key(other.id), code=0)
+    await pool.state(other.id, "succeeded")
+    await pool.restart()
+    with pytest.raises(Refusal, match=f"job {other.id} does"):
+        await pool.engine.rekey(job.id, "one", "two")
+    assert (await pool.engine.job_of_key("susan", "one")).id == job.id

@@ -153,7 +153,7 @@ def cluster_day(seed: int, minutes: float) -> Figure:
     for who, after in times.items():
         print(f"said by {who}: {len(after)} times, after {max(after, default=0):.1f} s at most", file=sys.stderr)
     tried = (
-        f"{found.jobs:,} jobs ({found.train_jobs} TrainJobs) in {found.attempts:,} attempts under "
+        f"{found.jobs:,} jobs ({found.train_jobs} SpringtideJobs) in {found.attempts:,} attempts under "
         f"{sum(found.faults.values())} faults and {found.kills} kills, {found.events:,} events of pods, "
         f"quotas waited {found.longest:.0f} s at most"
     )

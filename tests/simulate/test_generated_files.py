@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from springtide.hub_extension.train_jobs.manifest import submission_of
 from springtide.hub_extension.train_jobs.owner import Owner
-from springtide.hub_extension.train_jobs.schema import TrainJobSpec
+from springtide.hub_extension.train_jobs.schema import SpringtideJobSpec
 from springtide.scheduler import wire
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.scenario.document import ScenarioError
@@ -76,7 +76,7 @@ SCENARIOS = st.fixed_dictionaries(
     {}, optional={"nodes": rows(NODE), "projects": rows(PROJECT), "jobs": rows(JOB), "more": VALUES}
 )
 SPECS = st.dictionaries(
-    st.sampled_from([*TrainJobSpec.__struct_fields__, "command", "minWorkers", "more"]), VALUES, max_size=8
+    st.sampled_from([*SpringtideJobSpec.__struct_fields__, "command", "minWorkers", "more"]), VALUES, max_size=8
 )
 
 
@@ -95,7 +95,7 @@ NEARLY_RIGHT = st.one_of(
 )
 NEARLY_RIGHT_SPECS = st.builds(
     lambda name, value: {**RIGHT_SPEC, name: value},
-    st.sampled_from(TrainJobSpec.__struct_fields__),
+    st.sampled_from(SpringtideJobSpec.__struct_fields__),
     LIKELY | VALUES,
 )
 

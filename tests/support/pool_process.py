@@ -53,7 +53,7 @@ class ServiceProcess:
     directory. Its store is SQLite in there, unless ``database`` is another URL. With ``projects``, quotas and
     members by name, the pool has these and as many GPUs as their quotas add up to; with ``real``, the machine's.
     It runs on what looks like another boot of the machine if there is a file with a ``boot_id``. With a
-    ``cluster``, reached by ``kubeconfig``, jobs are pods, and ``train_jobs`` are the namespaces of TrainJobs.
+    ``cluster``, reached by ``kubeconfig``, jobs are pods, and ``train_jobs`` are the namespaces of SpringtideJobs.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class Given:
     lab/torch images are declared to have msgspec alone. The store is SQLite in the state directory, unless
     ``database`` is another URL. The pool has as many simulated train GPUs as the quotas of its projects add up to,
     or the GPUs of the machine if they are ``real``. With a ``cluster``, that of ``KUBECONFIG``, jobs are pods, and
-    the TrainJobs of the namespaces ``train_jobs`` are taken in.
+    the SpringtideJobs of the namespaces ``train_jobs`` are taken in.
     """
 
     state: Path
@@ -132,7 +132,8 @@ async def _serve(given: Given, test: Connection) -> None:
         server = serve(Site(pool, people, PREFIX, b"secret", 60.0, credentials=credentials), sockets)
         stack.callback(server.stop)
         if cluster is not None and given.train_jobs:
-            await stack.enter_async_context(cluster.train_jobs(engine, given.train_jobs, ""))
+            intake = cluster.train_jobs(engine, given.train_jobs, policy="", earlier_policy="")
+            await stack.enter_async_context(intake)
         test.send(address)
         await _until_closed(test, cluster)
 

@@ -1,4 +1,4 @@
-"""The visible state of a TrainJob in the cluster."""
+"""The visible state of a SpringtideJob in the cluster."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ OURS = "springtide.io/cancel"
 
 
 def told(found: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
-    """Return the conditions of a TrainJob: status, reason and message by type."""
+    """Return the conditions of a SpringtideJob: status, reason and message by type."""
     return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found["status"]["conditions"]}
 
 
 def finalizers(found: Mapping[str, Any]) -> list[str]:
-    """Return the finalizers that delay the deletion of a TrainJob."""
+    """Return the finalizers that delay the deletion of a SpringtideJob."""
     names: list[str] = found["metadata"].get("finalizers", [])
     return names
 

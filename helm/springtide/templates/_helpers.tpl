@@ -360,13 +360,16 @@ spec:
       storage: {{ $volume.size }}
 {{- end }}
 
-{{/* What the service does with TrainJobs. */}}
+{{/* What the service does with SpringtideJobs, and with TrainJobs, of which it makes SpringtideJobs. */}}
 {{- define "springtide.trainJobRules" -}}
+- apiGroups: [springtide.io]
+  resources: [springtidejobs]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [springtide.io]
   resources: [trainjobs]
   verbs: [get, list, watch, patch, delete]
 - apiGroups: [springtide.io]
-  resources: [trainjobs/status]
+  resources: [springtidejobs/status, trainjobs/status]
   verbs: [patch]
 # What happens to their jobs.
 - apiGroups: [""]

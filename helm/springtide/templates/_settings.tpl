@@ -116,6 +116,7 @@
 {{- end }}
 {{- $_ := set $settings "train_jobs" $all }}
 {{- if .Values.trainJobs.people.enabled }}
+{{- $_ := set $settings "springtide_job_policy" (printf "%s-springtidejobs" (include "springtide.clusterName" .)) }}
 {{- $_ := set $settings "train_job_policy" (printf "%s-train-jobs" (include "springtide.clusterName" .)) }}
 {{- end }}
 {{- end }}

@@ -114,6 +114,25 @@ def accept_job(
     return job.id
 
 
+def rekey(transaction: Transaction, job: JobRecord, before: str, after: str, holder: str | None) -> None:
+    """Have a job answer to the key ``after`` of its owner instead of ``before``; nothing if it does already.
+
+    ``holder`` is the job that answers to ``after`` in the store. Raises `Refusal` (409) if the job's key is
+    another one, or if another job answers to ``after``.
+    """
+    if job.spec.key == after:
+        return
+    other = transaction.job_of_key(job.spec.user, after) or holder
+    if job.spec.key != before or other is not None:
+        raise Refusal(
+            409,
+            "other_key",
+            f"Job {job.id} cannot answer to the key {given(after)}: "
+            + (f"job {other} does." if other is not None else f"its own is not {given(before)}."),
+        )
+    transaction.rekey(job, after)
+
+
 def with_bundle(spec: JobSpec, bundle: Bundle | None) -> JobSpec:
     """Return the spec with the bundle of its files, if it has some."""
     return spec if bundle is None else replace(spec, bundle=bundle.digest, bundle_bytes=len(bundle.content))

@@ -224,6 +224,12 @@ class State(Tables):
         if job.spec.key is not None and self.job_of_key.get((job.spec.user, job.spec.key)) == job.id:
             del self.job_of_key[job.spec.user, job.spec.key]
 
+    def rekey(self, job: JobRecord, before: SubmissionKey, after: SubmissionKey) -> None:
+        """Have a job answer to another submission key."""
+        if self.job_of_key.get(before) == job.id:
+            del self.job_of_key[before]
+        self._index_key(after, job)
+
     def rename_user(self, old: str, new: str) -> None:
         """Give the submission keys of a person to another name."""
         for user, key in [each for each in self.job_of_key if each[0] == old]:

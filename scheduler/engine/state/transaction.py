@@ -45,6 +45,7 @@ class Transaction(Tables):
     ``records`` are those of keyed state after the changes, an overlay for each table. ``effects`` are for the
     executor, after the commit. ``marked`` are jobs with other tags or marks. ``counted_trials`` are ids of
     trials whose end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
+    ``rekeyed`` are jobs that answer to another submission key, with the former and the new one.
     ``launch_stops`` are those that begin, ``respecified`` ids of jobs with another owner, project or other
     options, ``deleted`` ended jobs to forget by id, ``deleted_ids`` the ids of them and of their trials.
     ``entries`` and ``ended_facts`` are for the ledger.
@@ -61,6 +62,7 @@ class Transaction(Tables):
     bundles: list[Bundle] = field(default_factory=list)
     records: Overlays = field(init=False)
     renamed: list[tuple[str, str]] = field(default_factory=list)
+    rekeyed: list[tuple[JobRecord, SubmissionKey, SubmissionKey]] = field(default_factory=list)
     respecified: set[str] = field(default_factory=set)
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
@@ -194,7 +196,7 @@ class Transaction(Tables):
             self.marked.pop(each, None)
 
     def put_marks(self, job: JobRecord, spec: JobSpec) -> None:
-        """Give a job the tags and marks of a spec; it may have ended, and nothing else of it changes.
+        """Give a job the tags, marks and key of a spec; it may have ended, and nothing else of it changes.
 
         Raises `Refusal` if it was deleted.
         """
@@ -204,6 +206,16 @@ class Transaction(Tables):
         self.marked[job.id] = marked = structs.replace(job, spec=spec)
         if self.job(job.id) is not None:
             self.jobs[job.id] = marked
+
+    def rekey(self, job: JobRecord, key: str) -> None:
+        """Have a job answer to another submission key of its owner instead of its own; it may have ended.
+
+        Raises `Refusal` if it was deleted.
+        """
+        spec = structs.replace(job.spec, key=key)
+        self.put_marks(job, spec)
+        self.new_keys[spec.user, key] = job.id
+        self.rekeyed.append((job, (spec.user, job.spec.key or ""), (spec.user, key)))
 
     def shift_times(self, anchor: ClockAnchor) -> float:
         """Set the clock's anchor, shift the times of unfinished jobs by the step to it, and return the step."""
@@ -404,6 +416,8 @@ class Transaction(Tables):
         state = self.state
         for old, new in self.renamed:
             state.rename_user(old, new)
+        for job, before, after in self.rekeyed:
+            state.rekey(job, before, after)
         for job in self.jobs.values():
             state.put_job(job)
         for job in self.deleted.values():

@@ -142,7 +142,7 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's submission; only its tags and its marks change.
+    """A job's submission; only its tags, its marks and its key change.
 
     ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have ``bundle_bytes``. An
     ``image`` and a ``time_limit`` among the options are those that the pool chose if the submission named none.

@@ -31,7 +31,7 @@ class WriteBatch:
 
     ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
     ``gpu_types`` are the complete types of its environments, in the pool's order. ``superseded`` are
-    ids of failed jobs whose trial gets another, ``marked_jobs`` jobs with other tags or marks,
+    ids of failed jobs whose trial gets another, ``marked_jobs`` jobs with other tags or marks, or another key,
     ``respecified_jobs`` those with another owner, project or other options, ``deleted_jobs`` ids of ended ones to
     forget. ``records`` are changes of keyed state
     by table; None removes a record. ``entries`` and ``ended_facts`` are appended to the ledger. ``renamed`` are

@@ -51,7 +51,7 @@ CLUSTER_WIDE = {
     "ValidatingAdmissionPolicyBinding",
 }
 FINALIZER = "springtide.io/recorded"
-TRAIN_JOBS = "trainjobs.springtide.io"
+TRAIN_JOBS = "springtidejobs.springtide.io"
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,9 @@ def test_accounts_may_do_what_they_need_and_no_more(cluster: Cluster, release: R
             "networkpolicies.networking.k8s.io": "get create delete",
             "persistentvolumeclaims": "get list watch",
             "leases.coordination.k8s.io": "get create update",
-            "trainjobs.springtide.io": "get list watch patch",
+            "springtidejobs.springtide.io": "get list watch create patch delete",
+            "springtidejobs/status.springtide.io": "patch",
+            "trainjobs.springtide.io": "get list watch patch delete",
             "trainjobs/status.springtide.io": "patch",
         }.items()
         for verb in verbs.split()
@@ -418,7 +420,7 @@ def test_a_changed_definition_of_train_jobs_is_applied_by_the_command_of_the_gui
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{TRAIN_JOBS}"
     before = cluster.request("GET", path)
     assert "helm" in {each["manager"] for each in before["metadata"]["managedFields"]}
-    changed = yaml.safe_load((CHART / "crds/trainjob.yaml").read_text())
+    changed = yaml.safe_load((CHART / "crds/springtidejob.yaml").read_text())
     changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "Another description."
     try:
         cluster.request(

@@ -144,13 +144,13 @@ def test_jobs_run_with_the_rights_that_the_chart_gives(installed: Installed) -> 
     with pytest.raises(PoolError, match="evil"):
         pool.submit(Submission(argv=["train"], image="evil/image"))
 
-    path = f"/apis/springtide.io/v1alpha1/namespaces/{namespace}/trainjobs"
+    path = f"/apis/springtide.io/v1alpha1/namespaces/{namespace}/springtidejobs"
     cluster.request(
         "POST",
         path,
         {
             "apiVersion": "springtide.io/v1alpha1",
-            "kind": "TrainJob",
+            "kind": "SpringtideJob",
             "metadata": {"name": "from-git"},
             "spec": {"command": ["train"]},
         },
@@ -159,6 +159,6 @@ def test_jobs_run_with_the_rights_that_the_chart_gives(installed: Installed) -> 
     def state() -> str:
         return str(cluster.request("GET", f"{path}/from-git").get("status", {}).get("state"))
 
-    until(lambda: state() == "running", "the TrainJob runs", timeout_s=PATIENCE_S)
+    until(lambda: state() == "running", "the SpringtideJob runs", timeout_s=PATIENCE_S)
     cluster.request("DELETE", f"{path}/from-git")
-    until(lambda: not cluster.exists(f"{path}/from-git"), "the TrainJob is cancelled", timeout_s=PATIENCE_S)
+    until(lambda: not cluster.exists(f"{path}/from-git"), "the SpringtideJob is cancelled", timeout_s=PATIENCE_S)

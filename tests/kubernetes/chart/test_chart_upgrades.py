@@ -1,8 +1,8 @@
 """An earlier chart is upgraded to this one under running and waiting jobs, with its store and its TrainJobs.
 
-`earlier/springtide.tgz` is the chart as it was before TrainJobs had a schema. The service of each release is the
-present one, with the settings, the account and the definition of TrainJobs of that release. The store is given an
-earlier schema before the upgrade.
+`earlier/springtide.tgz` is the chart as it was before TrainJobs had a schema, and another kind. The service of
+each release is the present one, with the settings, the account and the definitions of that release. The store is
+given an earlier schema before the upgrade.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,15 @@ from cluster import Cluster, until
 from patience import PATIENCE_S
 from pool_process import ServiceProcess
 from ports import free_port
-from train_job_definition import DEFINITION, FILE, takes_train_jobs
+from train_job_definition import (
+    DEFINITION,
+    DEFINITIONS,
+    EARLIER_DEFINITION,
+    EARLIER_FILE,
+    FILE,
+    define,
+    takes,
+)
 
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 
@@ -116,18 +125,28 @@ class Installed:
         jobs = [job for job in self.ask("GET", "/jobs?limit=100").get("items", ()) if job["state"] == "queued"]
         return [job["id"] for job in sorted(jobs, key=lambda job: job["place"])]
 
-    def train_job(self, name: str) -> dict[str, Any]:
-        path = f"/apis/springtide.io/v1alpha1/namespaces/{self.namespace}/trainjobs"
-        found: dict[str, Any] = self.cluster.request("GET", f"{path}/{name}")
+    def objects(self, plural: str) -> str:
+        return f"/apis/springtide.io/v1alpha1/namespaces/{self.namespace}/{plural}"
+
+    def object(self, name: str, plural: str = "springtidejobs") -> dict[str, Any]:
+        found: dict[str, Any] = self.cluster.request("GET", f"{self.objects(plural)}/{name}")
         return found
 
-    def until_train_job(self, name: str, state: str) -> dict[str, Any]:
+    def state_of(self, name: str, plural: str) -> str | None:
+        """Return the state in an object's status, None if it has none or is not there."""
+        if not self.cluster.exists(f"{self.objects(plural)}/{name}"):
+            return None
+        state: str | None = self.object(name, plural).get("status", {}).get("state")
+        return state
+
+    def until_object(self, name: str, state: str, plural: str = "springtidejobs") -> dict[str, Any]:
+        """Wait until an object's status has a state; return it."""
         until(
-            lambda: self.train_job(name).get("status", {}).get("state") == state,
-            f"the TrainJob {name} is {state}",
+            lambda: self.state_of(name, plural) == state,
+            f"{plural}/{name} is {state}",
             timeout_s=PATIENCE_S,
         )
-        return self.train_job(name)
+        return self.object(name, plural)
 
     def pod(self, job: str) -> dict[str, Any]:
         """Return the only pod of a job."""
@@ -169,16 +188,22 @@ def tables(store: sqlite3.Connection) -> set[str]:
 
 def definition(cluster: Cluster) -> dict[str, Any]:
     """Return the schema of TrainJobs that the cluster has."""
-    found: dict[str, Any] = cluster.request("GET", DEFINITION)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    [version] = cluster.request("GET", EARLIER_DEFINITION)["spec"]["versions"]
+    found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
     return found
+
+
+def is_gone(cluster: Cluster, path: str) -> bool:
+    return not cluster.exists(path)
 
 
 @pytest.fixture
 def earlier(cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
     """The earlier chart, installed by Helm with its definition of TrainJobs."""
-    if cluster.exists(DEFINITION):
-        cluster.request("DELETE", DEFINITION)
-        until(lambda: not cluster.exists(DEFINITION), "the present definition is gone")
+    for present in (DEFINITION, EARLIER_DEFINITION):
+        if cluster.exists(present):
+            cluster.request("DELETE", present)
+            until(partial(is_gone, cluster, present), "the present definitions are gone")
     state = tmp_path / "state"
     state.mkdir()
     with cluster.namespace({"springtide.io/project": "vision"}) as home, volumes(cluster, home):
@@ -193,15 +218,17 @@ def earlier(cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
         installed = Installed(cluster, Helm(tmp_path / "helm", cluster.env), home, state)
         try:
             installed.helm_run("install", EARLIER, UNCHECKED, values=values)
-            until(lambda: takes_train_jobs(cluster), "TrainJobs can be stored")
+            until(lambda: takes(cluster, "trainjobs"), "TrainJobs can be stored")
             yield installed
         finally:
             installed.end()
             installed.helm.run("uninstall", "springtide", "-n", home, "--ignore-not-found")
-            path = f"/apis/springtide.io/v1alpha1/namespaces/{home}/trainjobs"
-            for found in cluster.items(path):
-                cluster.request("PATCH", f"{path}/{found['metadata']['name']}", {"metadata": {"finalizers": None}})
-            cluster.request("DELETE", path)
+            define(cluster)
+            for path in map(installed.objects, ("trainjobs", "springtidejobs")):
+                for found in cluster.items(path):
+                    at = f"{path}/{found['metadata']['name']}"
+                    cluster.request("PATCH", at, {"metadata": {"finalizers": None}})
+                cluster.request("DELETE", path)
 
 
 def test_an_upgrade_from_an_earlier_chart_and_a_rollback_leave_jobs_and_their_order_alone(
@@ -214,20 +241,20 @@ def test_an_upgrade_from_an_earlier_chart_and_a_rollback_leave_jobs_and_their_or
     earlier.until_state(running, "running")
     waiting = [earlier.submit(name, 8) for name in ("second", "third")]
     body = {"apiVersion": "springtide.io/v1alpha1", "kind": "TrainJob", "metadata": {"name": "digits"}}
-    path = f"/apis/springtide.io/v1alpha1/namespaces/{earlier.namespace}/trainjobs"
+    path = earlier.objects("trainjobs")
     cluster.request("POST", path, {**body, "spec": {"command": ["train"], "gpus": 8}})
-    train_job = earlier.until_train_job("digits", "queued")
+    train_job = earlier.until_object("digits", "queued", "trainjobs")
     waiting.append(train_job["status"]["jobId"])
     assert earlier.waiting() == waiting
     pod = earlier.pod(running)
     earlier.end()
     newest = earlier.make_store_earlier()
 
-    # As docs/kubernetes.md says: the definition, then the release.
-    changed = yaml.safe_load(FILE.read_text())
-    cluster.request(
-        "PATCH", DEFINITION, changed, "application/apply-patch+yaml", fieldManager="kubectl", force="true"
-    )
+    # As docs/kubernetes.md says: the definitions, then the release.
+    for file in (FILE, EARLIER_FILE):
+        given = yaml.safe_load(file.read_text())
+        at = f"{DEFINITIONS}/{given['metadata']['name']}"
+        cluster.request("PATCH", at, given, "application/apply-patch+yaml", fieldManager="kubectl", force="true")
     earlier.helm_run("upgrade", CHART, UNCHECKED, "--reset-then-reuse-values")
     assert definition(cluster) != before_crd
     earlier.begin()
@@ -237,6 +264,10 @@ def test_an_upgrade_from_an_earlier_chart_and_a_rollback_leave_jobs_and_their_or
     same = earlier.until_state(running, "running")
     assert [attempt["number"] for attempt in same["attempts"]] == [1]
     assert earlier.pod(running)["metadata"]["uid"] == pod["metadata"]["uid"]
+    converted = earlier.until_object("digits", "queued")
+    assert converted["status"]["jobId"] == train_job["status"]["jobId"]
+    until(lambda: not cluster.exists(f"{path}/digits"), "the TrainJob is gone")
+    assert earlier.waiting() == waiting
     earlier.succeed(running)
     earlier.until_state(waiting[0], "running")
 
@@ -251,13 +282,13 @@ def test_an_upgrade_from_an_earlier_chart_and_a_rollback_leave_jobs_and_their_or
     assert "was written by a newer Springtide" in said
     assert f"schema newer, here {newest}" in said
     assert earlier.pod(waiting[0])["status"]["phase"] == "Running"
-    assert earlier.train_job("digits")["metadata"]["uid"] == train_job["metadata"]["uid"]
+    assert earlier.object("digits")["metadata"]["uid"] == converted["metadata"]["uid"]
 
     earlier.helm_run("upgrade", CHART, UNCHECKED, "--reset-then-reuse-values")
     earlier.set_schema(newest)
     earlier.begin()
     for job in waiting:
         earlier.succeed(job)
-    ended = earlier.until_train_job("digits", "succeeded")
-    assert ended["metadata"]["uid"] == train_job["metadata"]["uid"]
-    until(lambda: not earlier.train_job("digits")["metadata"].get("finalizers"), "it is let go")
+    ended = earlier.until_object("digits", "succeeded")
+    assert ended["metadata"]["uid"] == converted["metadata"]["uid"]
+    until(lambda: not earlier.object("digits")["metadata"].get("finalizers"), "it is let go")

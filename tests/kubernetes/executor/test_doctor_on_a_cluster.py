@@ -15,6 +15,7 @@ from cluster import Cluster, until
 from dra_driver import dra_driver, gpus
 
 from springtide.hub_extension.command import main
+from springtide.scheduler.kube import Resource
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/{}"
 
@@ -89,6 +90,21 @@ def test_a_sound_cluster_has_no_problem(cluster: Cluster, namespace: str, config
     assert found["rights"]["status"] == "ok"
     assert found["train nodes"]["said"].startswith("8 GPUs on 1 node")
     assert found["PriorityClass"]["said"] == f"{namespace}-train never preempts other pods."
+
+
+@pytest.mark.usefixtures("crd")
+def test_it_says_whether_the_cluster_knows_springtide_jobs(
+    cluster: Cluster, namespace: str, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text(f"{config.read_text()}c.Springtide.train_jobs = [{namespace!r}]\n")
+    _, found = examined(config, cluster.kubeconfig)
+    assert found["SpringtideJobs"]["status"] == "ok"
+    unknown = Resource("springtide.io", "v1alpha1", "unknownjobs")
+    monkeypatch.setattr("springtide.hub_extension.doctor.cluster.SPRINGTIDE_JOBS", unknown)
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 1
+    assert found["SpringtideJobs"]["status"] == "problem"
+    assert found["SpringtideJobs"]["remedy"].startswith("kubectl apply --server-side")
 
 
 def test_what_is_missing_is_named_with_its_remedy(cluster: Cluster, namespace: str, config: Path) -> None:

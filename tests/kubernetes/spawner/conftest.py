@@ -44,7 +44,7 @@ DATASETS = {
 
 @pytest.fixture(scope="module")
 def place(cluster: Cluster, crd: None) -> Iterator[str]:
-    """The namespace of the hub's notebooks and of the project vision's TrainJobs, with its nodes."""
+    """The namespace of the hub's notebooks and of the project vision's SpringtideJobs, with its nodes."""
     with cluster.namespace({"springtide.io/project": "vision"}) as name:
         for environment, count in (("build", 2), ("train", 1)):
             labels = {POOL_LABEL: name, ENVIRONMENT: environment}

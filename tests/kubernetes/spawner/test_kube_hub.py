@@ -370,12 +370,12 @@ def test_a_service_that_the_cluster_does_not_allow_says_so(hub: KubeHub, tmp_pat
 
 
 def train_job(name: str, **spec: Any) -> dict[str, Any]:
-    head = {"apiVersion": "springtide.io/v1alpha1", "kind": "TrainJob", "metadata": {"name": name}}
+    head = {"apiVersion": "springtide.io/v1alpha1", "kind": "SpringtideJob", "metadata": {"name": name}}
     return {**head, "spec": {"command": ["python", "train.py"], **spec}}
 
 
 def test_a_train_job_runs_in_an_image_of_the_list_and_no_other(hub: KubeHub, cluster: Cluster, place: str) -> None:
-    jobs = f"/apis/springtide.io/v1alpha1/namespaces/{place}/trainjobs"
+    jobs = f"/apis/springtide.io/v1alpha1/namespaces/{place}/springtidejobs"
     cluster.request("POST", jobs, train_job("good", image="lab/torch:2", gpus=2))
     cluster.request("POST", jobs, train_job("bad", image="evil/miner:1"))
 

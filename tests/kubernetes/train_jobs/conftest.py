@@ -1,4 +1,4 @@
-"""TrainJobs of a real cluster, taken in by a real engine that runs them as processes on this machine."""
+"""SpringtideJobs of a real cluster, taken in by a real engine that runs them as processes on this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from new_store import open_store
 from patience import PATIENCE_S
 
 from springtide.hub_extension.train_jobs import TrainJobs
+from springtide.hub_extension.train_jobs.kinds import SPRINGTIDE_JOB, TRAIN_JOB, Kind
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import EngineSettings, JobFilter, open_engine
 from springtide.scheduler.executors.base import InventoryChanged
@@ -31,12 +32,20 @@ from springtide.scheduler.kube import Api, connect
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.telemetry.machine import SimulatedMachine
 
-TRAIN_JOBS = "/apis/springtide.io/v1alpha1/namespaces/{}/trainjobs"
+OBJECTS = "/apis/springtide.io/v1alpha1/namespaces/{}/{}"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 POOL = "train-jobs"
 RULES = [
-    {"apiGroups": ["springtide.io"], "resources": ["trainjobs"], "verbs": ["get", "list", "watch", "patch"]},
-    {"apiGroups": ["springtide.io"], "resources": ["trainjobs/status"], "verbs": ["patch"]},
+    {
+        "apiGroups": ["springtide.io"],
+        "resources": ["springtidejobs", "trainjobs"],
+        "verbs": ["get", "list", "watch", "patch"],
+    },
+    {
+        "apiGroups": ["springtide.io"],
+        "resources": ["springtidejobs/status", "trainjobs/status"],
+        "verbs": ["patch"],
+    },
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
 ]
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -81,10 +90,12 @@ class Pool:
         self.kubeconfig = kubeconfig
         self.name = name
         self.namespaces = namespaces
-        self.policy = ""
+        self.policies: dict[Kind, str] = {}
         self.settings = EngineSettings(policy=model.Settings(grace=5.0), images=IMAGES)
         self._stack = AsyncExitStack()
         self.requests = 0
+        self.on_request: Callable[[str, str], Awaitable[None]] | None = None
+        self.on_rekey: Callable[[], None] | None = None
         self.seconds = None
         self.machine = GrowingMachine()
 
@@ -100,10 +111,11 @@ class Pool:
             api = connect(self.kubeconfig)
             stack.push_async_callback(api.close)
             self._count(api)
+            self._watch_keys()
             if listening:
                 ticks = time.monotonic if self.seconds is None else lambda: self.seconds
                 self.front = TrainJobs(
-                    self.engine, api, self.name, namespaces=self.namespaces, policy=self.policy, ticks=ticks
+                    self.engine, api, self.name, namespaces=self.namespaces, policies=self.policies, ticks=ticks
                 )
                 await stack.enter_async_context(self.front)
             self._stack = stack.pop_all()
@@ -111,11 +123,23 @@ class Pool:
     def _count(self, api: Api) -> None:
         ask: Any = api._request
 
-        async def counted(*given: object, **more: Any):
+        async def counted(method: str, path: str, **more: Any):
             self.requests += 1
-            return await ask(*given, **more)
+            if self.on_request is not None:
+                await self.on_request(method, path)
+            return await ask(method, path, **more)
 
         vars(api)["_request"] = counted
+
+    def _watch_keys(self) -> None:
+        rekey = self.engine.rekey
+
+        async def watched(*given: str) -> None:
+            if self.on_rekey is not None:
+                self.on_rekey()
+            await rekey(*given)
+
+        vars(self.engine)["rekey"] = watched
 
     def lose_everything(self) -> None:
         """Forget all jobs, while stopped."""
@@ -157,13 +181,19 @@ class Pool:
 
 
 class Team:
-    """A namespace and its TrainJobs, as ``kubectl`` in the hands of its people."""
+    """A namespace and its SpringtideJobs, as ``kubectl`` in the hands of its people."""
 
-    def __init__(self, cluster: Cluster, namespace: str, directory: Path) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, directory: Path, kind: Kind = SPRINGTIDE_JOB) -> None:
         self.cluster = cluster
         self.namespace = namespace
-        self.path = TRAIN_JOBS.format(namespace)
+        self.kind = kind
+        self.path = OBJECTS.format(namespace, kind.resource.plural)
         self.directory = directory
+
+    @property
+    def earlier(self) -> Team:
+        """The same with its TrainJobs."""
+        return Team(self.cluster, self.namespace, self.directory, TRAIN_JOB)
 
     async def ask(self, method: str, path: str, body: object = None, **more: str):
         return await asyncio.to_thread(self.cluster.request, method, path, body, **more)
@@ -173,12 +203,12 @@ class Team:
         await self.ask("PATCH", f"/api/v1/namespaces/{self.namespace}", {"metadata": {"labels": given}})
 
     async def apply(self, name: str = "digits", metadata: dict | None = None, **spec: Any):
-        """A TrainJob that waits for a file of its name and then ends well, unless another command is given."""
+        """An object that waits for a file of its name and then ends well, unless another command is given."""
         spec.setdefault("command", [sys.executable, "{code}/wait.py", str(self.directory / name), "0"])
         spec.setdefault("files", {"wait.py": WAITS})
         body = {
             "apiVersion": "springtide.io/v1alpha1",
-            "kind": "TrainJob",
+            "kind": self.kind.name,
             "metadata": {"name": name, **(metadata or {})},
             "spec": spec,
         }
@@ -222,7 +252,7 @@ class Team:
             pytest.fail(f"{name} is still there: {yaml.safe_dump(await self.get(name))}")
 
     async def row(self, name: str = "digits") -> dict[str, Any]:
-        """The line that ``kubectl get trainjobs`` prints, by column."""
+        """The line that ``kubectl get springtidejobs`` prints, by column."""
         headers = {"Accept": TABLE}
         client = self.cluster._client
         table = (await asyncio.to_thread(client.get, f"{self.path}/{name}", headers=headers)).json()
@@ -232,22 +262,22 @@ class Team:
 
 @pytest.fixture
 def team(cluster: Cluster, crd: None, tmp_path: Path) -> Iterator[Team]:
-    """A namespace of project vision. Its TrainJobs are gone before another test's pool could take them in."""
+    """A namespace of project vision. Its SpringtideJobs are gone before another test's pool could take them in."""
     with cluster.namespace({"springtide.io/project": "vision", "springtide.io/pool": POOL}) as name:
         flags = tmp_path / "flags"
         flags.mkdir()
         team = Team(cluster, name, flags)
         yield team
-        for one in cluster.items(team.path):
-            at = f"{team.path}/{one['metadata']['name']}"
-            cluster.request("PATCH", at, {"metadata": {"finalizers": None}})
-        cluster.request("DELETE", team.path)
-        assert not cluster.items(team.path)
+        for path in (team.earlier.path, team.path):
+            for one in cluster.items(path):
+                cluster.request("PATCH", f"{path}/{one['metadata']['name']}", {"metadata": {"finalizers": None}})
+            cluster.request("DELETE", path)
+            assert not cluster.items(path)
 
 
 @pytest.fixture
 async def pool(team: Team, tmp_path: Path):
-    """A pool that takes in the TrainJobs of the whole cluster, as far as they are its own."""
+    """A pool that takes in the SpringtideJobs of the whole cluster, as far as they are its own."""
     async with started(Pool(tmp_path / "pool", team.cluster.kubeconfig, POOL)) as one:
         yield one
 
@@ -299,7 +329,7 @@ def doomed_team(cluster: Cluster, crd: None, tmp_path: Path) -> Iterator[Team]:
 
 @pytest.fixture
 async def charted_pool(cluster: Cluster, namespace: str, doomed_team: Team, tmp_path: Path):
-    """A pool whose service has the rights that the chart gives it for the TrainJobs of that team's namespace."""
+    """A pool whose service has the rights that the chart gives it for the train jobs of that team's namespace."""
     values = {"trainJobs": {"namespaces": [doomed_team.namespace]}}
     objects = Helm(tmp_path / "helm").template(values, namespace=namespace)
     account = of_kind(objects, "ServiceAccount")["springtide"]

@@ -1,4 +1,4 @@
-"""What can be changed about a TrainJob while it exists: suspend, its priority, and how long it is kept."""
+"""What can be changed about a SpringtideJob while it exists: suspend, its priority, and how long it is kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_suspend_pauses_a_running_job_and_lets_it_go_on(pool, team):
     await change(team, suspend=True)
     paused = await team.until("paused")
     assert paused["status"]["suspended"] is True
-    assert f"suspend of TrainJob {team.namespace}/digits" in paused["status"]["reason"]
+    assert f"suspend of SpringtideJob {team.namespace}/digits" in paused["status"]["reason"]
     await change(team, suspend=False)
     again = await team.until("running")
     assert again["status"]["attempt"] == 2

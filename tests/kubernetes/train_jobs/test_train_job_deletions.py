@@ -1,4 +1,4 @@
-"""What becomes of a job whose TrainJob is deleted, and of finalizers."""
+"""What becomes of a job whose SpringtideJob is deleted, and of finalizers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def test_deleting_cancels(pool, team):
     await team.delete()
     await team.until_gone()
     job = await pool.until_state(made["metadata"]["uid"], "cancelled")
-    assert f"TrainJob {team.namespace}/digits" in job.reason.text
+    assert f"SpringtideJob {team.namespace}/digits" in job.reason.text
 
 
 async def test_deleting_while_the_service_is_away_cancels_when_it_is_back(pool, team):

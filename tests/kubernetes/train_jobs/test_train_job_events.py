@@ -1,4 +1,4 @@
-"""Events of TrainJobs in the cluster: what happened to their jobs, each thing once."""
+"""Events of SpringtideJobs in the cluster: what happened to their jobs, each thing once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVENTS = "/api/v1/namespaces/{}/events"
 
 
 async def events(team, name="digits"):
-    """The events of a TrainJob, oldest first."""
+    """The events of a SpringtideJob, oldest first."""
     uid = (await team.get(name))["metadata"]["uid"]
     path = EVENTS.format(team.namespace)
     found = await asyncio.to_thread(team.cluster.items, path, fieldSelector=f"involvedObject.uid={uid}")

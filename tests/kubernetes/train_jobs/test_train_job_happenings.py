@@ -1,4 +1,4 @@
-"""Which events of a TrainJob follow from a change of its job."""
+"""Which events of a SpringtideJob follow from a change of its job."""
 
 from __future__ import annotations
 

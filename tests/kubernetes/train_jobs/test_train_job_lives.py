@@ -1,4 +1,4 @@
-"""TrainJobs in a real cluster: taken in, run and shown, alone and many at once."""
+"""SpringtideJobs in a real cluster: taken in, run and shown, alone and many at once."""
 
 from __future__ import annotations
 

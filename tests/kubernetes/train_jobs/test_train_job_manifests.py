@@ -1,4 +1,4 @@
-"""What a TrainJob's manifest asks for, whose it is, and what is refused in words."""
+"""What a SpringtideJob's manifest asks for, whose it is, and what is refused in words."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from msgspec import inspect
 
 from springtide.hub_extension.train_jobs.manifest import in_manifest, submission_of
 from springtide.hub_extension.train_jobs.owner import Owner, owner_of, served
-from springtide.hub_extension.train_jobs.schema import TrainJobSpec
+from springtide.hub_extension.train_jobs.schema import SpringtideJobSpec
 from springtide.scheduler.refusal import Refusal
 
-CRD = Path(__file__).parents[3] / "helm/springtide/crds/trainjob.yaml"
+CRD = Path(__file__).parents[3] / "helm/springtide/crds/springtidejob.yaml"
 OWNER = Owner("team-a", "vision", "kubernetes:vision")
 
 
@@ -80,7 +80,7 @@ def test_what_is_left_out_is_what_the_pool_takes_for_granted():
 def test_the_schema_and_the_spec_know_the_same_fields_and_defaults():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     spec = schema["properties"]["spec"]
-    told: Any = inspect.type_info(TrainJobSpec)
+    told: Any = inspect.type_info(SpringtideJobSpec)
     fields = {field.encode_name: field for field in told.fields}
     assert spec["properties"].keys() == fields.keys()
     assert spec["required"] == [name for name, field in fields.items() if field.required]

@@ -1,4 +1,4 @@
-"""Whose TrainJobs are whose."""
+"""Whose SpringtideJobs are whose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TrainJobs that are refused in words, and taken in once what was missing is there."""
+"""SpringtideJobs that are refused in words, and taken in once what was missing is there."""
 
 from __future__ import annotations
 

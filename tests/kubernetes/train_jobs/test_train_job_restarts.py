@@ -1,4 +1,4 @@
-"""The service of TrainJobs, or the API server, goes and comes back: each runs once and is shown as it is."""
+"""The service of SpringtideJobs, or the API server, goes and comes back: each runs once and is shown as it is."""
 
 from __future__ import annotations
 

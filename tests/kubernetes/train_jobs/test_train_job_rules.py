@@ -1,4 +1,4 @@
-"""What the API server refuses by the definition of TrainJobs: wrong specs and changes, in words."""
+"""What the API server refuses by the definition of SpringtideJobs: wrong specs and changes, in words."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def refused_by_the_cluster(team, spec: dict[str, Any]) -> str:
     """Return why the API server refuses a spec, as ``kubectl apply`` asks it; empty if it takes it."""
     body = {
         "apiVersion": "springtide.io/v1alpha1",
-        "kind": "TrainJob",
+        "kind": "SpringtideJob",
         "metadata": {"name": "digits"},
         "spec": spec,
     }
@@ -204,6 +204,6 @@ async def test_a_spec_cannot_be_changed_and_the_field_is_named(team):
         {"timeLimit": 3600},
     ):
         name = next(iter(change))
-        words = f"{name} cannot be changed: delete the TrainJob and create it again"
+        words = f"{name} cannot be changed: delete the object and create it again"
         with pytest.raises(ClusterError, match=re.escape(words)):
             await team.patch("digits", {"spec": change})

@@ -1,4 +1,4 @@
-"""What a TrainJob's status says of its job."""
+"""What a SpringtideJob's status says of its job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 
-CRD = Path(__file__).parents[3] / "helm/springtide/crds/trainjob.yaml"
+CRD = Path(__file__).parents[3] / "helm/springtide/crds/springtidejob.yaml"
 OWNER = Owner("team-a", "vision", "susan")
 NOON = 1_700_000_000.0
 SCHEMA = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"][

@@ -319,8 +319,8 @@ class Day:
         return self.shown_jobs() or []
 
     def train_jobs(self) -> list[dict[str, Any]]:
-        """Return the TrainJobs of the team."""
-        return self.cluster.items(f"/apis/springtide.io/v1alpha1/namespaces/{self.team}/trainjobs")
+        """Return the SpringtideJobs of the team."""
+        return self.cluster.items(f"/apis/springtide.io/v1alpha1/namespaces/{self.team}/springtidejobs")
 
     def _submit_one(self) -> None:
         with self._lock:
@@ -347,11 +347,11 @@ class Day:
             spec = {"command": each.argv, "gpus": each.gpus, "workers": each.workers}
             body = {
                 "apiVersion": "springtide.io/v1alpha1",
-                "kind": "TrainJob",
+                "kind": "SpringtideJob",
                 "metadata": {"name": each.name},
                 "spec": spec,
             }
-            path = f"/apis/springtide.io/v1alpha1/namespaces/{self.team}/trainjobs"
+            path = f"/apis/springtide.io/v1alpha1/namespaces/{self.team}/springtidejobs"
             try:
                 self.cluster.request("POST", path, body)
             except httpx.HTTPError:
@@ -373,7 +373,7 @@ class Day:
             self.judge.accept(Wanted(job, each.project, each.gpus, each.workers, each.code))
 
     def _learn_of_train_jobs(self) -> None:
-        """Learn the ids of the TrainJobs that the pool has taken in."""
+        """Learn the ids of the SpringtideJobs that the pool has taken in."""
         unknown = {each.name: each for each in self._submitted.values() if each.as_train_job and not each.job}
         if not unknown:
             return

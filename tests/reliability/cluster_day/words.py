@@ -1,4 +1,4 @@
-"""How soon the pool says what happened to its cluster: on its page, in its jobs and in its TrainJobs."""
+"""How soon the pool says what happened to its cluster: on its page, in its jobs and in its SpringtideJobs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Says = Callable[[], bool | None]
 
 
 def say_not_ready(day: Day, node: str) -> None:
-    """Measure how soon page, jobs and TrainJobs say that a node is not ready; it has just become so."""
+    """Measure how soon page, jobs and SpringtideJobs say that a node is not ready; it has just become so."""
     jobs = {pod.job for pod in day.held_on(node) if pod.job}
     ways: dict[str, Says] = {
         "the page": lambda: node in _closed_nodes(day),
         "the jobs": lambda: _jobs_say(day, jobs),
-        "the TrainJobs": lambda: _train_jobs_say(day, jobs),
+        "the SpringtideJobs": lambda: _train_jobs_say(day, jobs),
     }
     _measure(day, f"{node} is not ready", ways)
 
@@ -44,7 +44,7 @@ def _measure(day: Day, what: str, ways: dict[str, Says]) -> None:
                 del open_ways[who]
         return not open_ways
 
-    day.until(none_is_open, f"page, jobs and TrainJobs say that {what}")
+    day.until(none_is_open, f"page, jobs and SpringtideJobs say that {what}")
 
 
 def _closed_nodes(day: Day) -> set[str]:
@@ -71,7 +71,7 @@ def _lacks_image(job: dict[str, Any]) -> bool:
 
 
 def _train_jobs_say(day: Day, jobs: set[str]) -> bool | None:
-    """Return whether all TrainJobs with a pod on the node say so that still run, by their conditions."""
+    """Return whether all SpringtideJobs with a pod on the node say so that still run, by their conditions."""
     live = [
         {each["type"]: each["status"] for each in status.get("conditions", ())}.get("NodesReady")
         for found in day.train_jobs()
