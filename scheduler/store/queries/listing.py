@@ -103,7 +103,9 @@ def _found(wanted: Select[Any], query: JobQuery, connection: Connection) -> Sele
     wanted = _matching(wanted, query)
     newest = _newest(_matching(select(_jobs.c.id, _jobs.c.spec), query), None).limit(MAX_LOOKED_AT)
     for word in query.search.split():
-        wanted = wanted.where(or_(_contains(word, database), _jobs.c.id.in_(_with_argument(word, newest, database))))
+        wanted = wanted.where(
+            or_(_contains(word, database), _jobs.c.id.in_(_with_argument(word, newest, database)))
+        )
     return wanted
 
 
@@ -132,9 +134,9 @@ def _has(column: ColumnElement[str], text: str, database: str) -> ColumnElement[
 def _with_argument(word: str, jobs: Select[Any], database: str) -> Select[Any]:
     """Return the ids of those of the jobs that have an argument of this name, with a value other than none and false.
 
-    The name is compared as people type it: ``--use-amp``, as a command has it, is ``use_amp``. It is looked for in the
-    text of the specs, which is faster than reading their JSON, and where a quote that is not a text's own is a key's.
-    No index has the specs, so ``jobs`` are to be few.
+    The name is compared as people type it: ``--use-amp``, as a command has it, is ``use_amp``. It is looked for in
+    the JSON of the specs as it is written, which takes less time than reading it; quotes inside of texts have a
+    backslash there. No index has the specs, so ``jobs`` are to be few.
     """
     among = jobs.subquery()
     key = as_json(word.lstrip("-").replace("-", "_").encode().lower().decode())
