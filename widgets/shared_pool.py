@@ -422,7 +422,8 @@ class Pool:
         """Return your jobs, or ``everyone``'s of your projects, newest first; handles come back after a restart.
 
         ``state`` may name several states, with commas between; ``tag`` is one of their tags; ``search`` are words
-        that the name, the user, the project, the id or a tag contains; ``since`` is the earliest time of
+        that the name, the user, the project, the id or a tag contains, or names of arguments that are set, such as
+        ``--amp``; ``since`` is the earliest time of
         submission, a `datetime` or seconds since 1970. ``where`` is a condition on arguments, metrics and columns,
         such as ``lr > 0.01 and best.val_loss < 0.3``, and ``order`` a value that sorts the jobs: ``-best.acc`` for
         the largest first. A metric that none of the jobs has is a warning, with those that they have. Archived

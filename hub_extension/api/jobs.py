@@ -92,8 +92,9 @@ Offset = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
 class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: which jobs to list. ``state`` may name several states, separated by commas.
 
-    ``search`` are words that the name, the user, the project, the id or a tag contains, ``since`` the earliest
-    time of submission, ``tag`` one of the tags. Trials are listed only with the ``sweep`` that they are trials of.
+    ``search`` are words that the name, the user, the project, the id or a tag contains, or that are the name of an
+    argument that is set, such as ``--amp``; ``since`` is the earliest time of submission, ``tag`` one of the tags.
+    Trials are listed only with the ``sweep`` that they are trials of.
     ``where`` is a condition on arguments, metrics and other values, such as ``lr > 0.1 and val_loss < 0.3``;
     its dates are in the time ``zone``, such as ``Europe/Berlin`` or ``+02:00``, by default in that of the service.
     ``order`` is one of `ORDERS`, or the name of a value as conditions have it, reversed with a minus before it.

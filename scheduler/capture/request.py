@@ -12,7 +12,13 @@ from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.program import GPU_VARIABLES, Here, chosen_by_pool
 from springtide.scheduler.capture.variables import carried, uncarried
 from springtide.scheduler.resuming import named_paths, problem
-from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission, missing_modules
+from springtide.scheduler.wire import (
+    ImageContents,
+    JobEnvironment,
+    Submission,
+    missing_modules,
+    named_after,
+)
 from springtide.scheduler.wire.environments import SEARCH_PATH, missing_text
 from springtide.scheduler.wire.submission import given_beside
 from springtide.scheduler.wording import listed, plural
@@ -102,7 +108,7 @@ def submission(
     return Submission(
         **{
             **chosen,
-            "name": options.get("name") or captured.name,
+            "name": options.get("name") or named_after(captured.name),
             "env": _variables(captured, chosen.get("env", {})),
             "given": given_beside(options),
         },

@@ -222,7 +222,7 @@ from springtide.scheduler.wire.shapes import (
     Request,
     Tag,
 )
-from springtide.scheduler.wire.submission import OPTIONS, JobOptions, Submission, Wish
+from springtide.scheduler.wire.submission import OPTIONS, JobOptions, Submission, Wish, named_after
 from springtide.scheduler.wire.sweeps import (
     MAX_PARAMETERS,
     MAX_TRIALS,
@@ -510,6 +510,7 @@ __all__ = [
     "in_image_of_submission",
     "missing_modules",
     "missing_program",
+    "named_after",
     "program_of",
     "rerun",
 ]

@@ -29,6 +29,7 @@ from springtide.scheduler.wire.shapes import (
 )
 from springtide.scheduler.wire.sweeps import Trials
 from springtide.scheduler.wire.trees import ProjectTree
+from springtide.scheduler.wording import is_printable
 
 MAX_TIME_LIMIT: Final = 10 * 365 * 86_400
 """Maximum time limit of a job, in seconds."""
@@ -425,6 +426,11 @@ class GivenOptions(JobOptions, frozen=True, forbid_unknown_fields=True, kw_only=
     def unread(self) -> list[str]:
         """The names of options that have a text that is none of their values."""
         return [name for name in _NUMBERS if isinstance(getattr(self, name), str)]
+
+
+def named_after(work: str) -> str:
+    """Return the default name of a job: the name of what it runs, without what no name has, `MAX_NAME` at most."""
+    return "".join(character for character in work if is_printable(character))[:MAX_NAME].strip() or "job"
 
 
 def given_beside(options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -47,6 +47,9 @@ async def test_jobs_are_found_and_sorted_by_arguments_and_metrics(running: Any, 
     assert await names(api, where="lr", order="name") == ["lr 0.1", "lr 0.2", "lr 0.3"]
     assert await names(api, where="lr", order="newest", limit=2) == ["lr 0.2", "lr 0.1"]
     assert await names(api, where="lr", search="0.3") == ["lr 0.3"]
+    assert await names(api, search="--LR 0.2") == ["lr 0.2"]
+    assert await names(api, search="--lr", order="name") == ["lr 0.1", "lr 0.2", "lr 0.3"]
+    assert await names(running.as_("jemma"), search="--lr") == []
     assert await names(running.as_("jemma"), where="lr > 0") == []
     first = (await api.get("/jobs", params={"order": "argument.lr", "limit": 3})).json()
     assert [job["name"] for job in first["items"]] == ["lr 0.1", "lr 0.2", "lr 0.3"]

@@ -119,6 +119,33 @@ def test_the_table_in_a_tab_is_downloaded_and_has_one_background_in_dark_jupyter
     expect(tab.locator("body")).to_have_attribute("data-jp-theme-light", "true")
 
 
+def test_what_is_typed_to_run_a_job_again_stays_when_the_theme_changes_and_while_another_tab_is_in_front(
+    lab: Lab, context: BrowserContext, submit: Submit
+) -> None:
+    job = submit("typed again", program="print('done')", options=["--lr=0.1"])
+    tab = opened(lab, context, "typed.ipynb")
+    tab.evaluate(RUN, ["springtide:open-jobs", {}])
+    row = tab.get_by_test_id("job-list").locator(f"[data-job='{job.id}']")
+    row.get_by_test_id("open-card").click()
+    tab.evaluate(RUN, ["springtide:open-job", {"job": job.id}])
+    places = tab.locator(f"[data-job-tab='{job.id}']"), tab.locator("#springtide-runs")
+    tabs = tab.locator("#jp-main-dock-panel").get_by_role("tab")
+    names = tabs.filter(has_text="typed again"), tabs.filter(has_text="My jobs")
+    for place, name in zip(places, names, strict=True):
+        name.click()
+        place.get_by_test_id("job-edit").click()
+        place.get_by_test_id("rerun-form").get_by_test_id("form-arguments.lr").fill("0.25")
+    for theme, is_light in (("JupyterLab Dark", "false"), ("JupyterLab Light", "true")):
+        tab.evaluate(RUN, ["apputils:change-theme", {"theme": theme}])
+        expect(tab.locator("body")).to_have_attribute("data-jp-theme-light", is_light)
+        for place, name in zip(places, names, strict=True):
+            name.click()
+            expect(place.get_by_test_id("rerun-form").get_by_test_id("form-arguments.lr")).to_have_value("0.25")
+    places[1].get_by_test_id("rerun-form").get_by_test_id("rerun-send").click()
+    expect(places[1].get_by_test_id("rerun-form")).to_have_count(0)
+    expect(places[1].get_by_test_id("job-row").filter(has_text="typed again")).to_have_count(2)
+
+
 def test_tabs_of_jobs_the_table_and_the_panel_are_there_again_after_a_reload(
     lab: Lab, context: BrowserContext, submit: Submit
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from store_records import ended, job
 
+from springtide.scheduler.arguments import of_command, of_values
 from springtide.scheduler.model import JobState
 from springtide.scheduler.store import (
     ORDERS,
@@ -72,10 +73,25 @@ def five(store: Store) -> Store:
         state=JobState.RUNNING
     )
     jobs = [
-        job(1, name="alpha 100%", tags=("Größe",)),
+        job(
+            1,
+            name="alpha 100%",
+            tags=("Größe",),
+            arguments=of_command(["train.py", "--use-amp", "--lr", "0.1"]),
+            source='{"nesterov":{"value":true}}',
+        ),
         running.with_standing(state=JobState.RUNNING),
-        job(3, project="speech", name="bert", gpus=8, workers=2, submitted=500.0, tags=("baseline-2",)),
-        ended(job(4, name="digits_1")),
+        job(
+            3,
+            project="speech",
+            name="bert",
+            gpus=8,
+            workers=2,
+            submitted=500.0,
+            tags=("baseline-2",),
+            arguments=of_command(["train.py", "--Nesterov", "--api-key", "abc"]),
+        ),
+        ended(job(4, name="digits_1", arguments=of_values({"nesterov": False, "use_amp": None, "adam_eps": 0}))),
         ended(job(5, user="jemma", name="cat", gpus=4)),
     ]
     store.commit(WriteBatch(new_jobs=jobs))
@@ -107,6 +123,16 @@ def test_jobs_come_page_after_page_in_every_order(five: Store, order: str) -> No
         ({"search": "größe"}, [1]),
         ({"search": "GRößE"}, [1]),
         ({"search": "nothing"}, []),
+        ({"search": "nesterov"}, [3]),
+        ({"search": "--Nesterov BERT"}, [3]),
+        ({"search": "api-key"}, [3]),
+        ({"search": "adam_eps"}, [4]),
+        ({"search": "--use-amp"}, [1]),
+        ({"search": "use_amp lr"}, [1]),
+        ({"search": "nester"}, []),
+        ({"search": "--"}, []),
+        ({"search": "0.1"}, [2]),
+        ({"search": "nesterov", "user": "jemma"}, []),
         ({"since": 500.0}, [3]),
         ({"search": "BASELINE", "order": "name"}, [3, 2]),
         ({"tag": "baseline"}, [2]),

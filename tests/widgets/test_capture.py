@@ -16,6 +16,7 @@ from project_copies import run_copy
 
 from springtide.scheduler.capture import Here, submission
 from springtide.scheduler.client.transport import encoded
+from springtide.scheduler.wire import MAX_NAME
 from springtide.training.job import Job as TrainingJob
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.job import Job
@@ -81,6 +82,17 @@ def test_a_job_is_named_after_its_function(here, work, arguments, name):
 
 def test_a_lambda_without_a_name_is_called_so(here):
     assert capture(lambda: 1, (), {}, here).name == "lambda"
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"), [("n" * 200, "n" * MAX_NAME), ("of\ntwo lines", "oftwo lines"), ("ß" * 120, "ß" * 120)]
+)
+@pytest.mark.parametrize("suffix", [".py", ".ipynb"])
+def test_a_file_whose_name_is_no_name_of_a_job_is_sent_under_what_can_be_one(here, tmp_path, stem, name, suffix):
+    (tmp_path / f"{stem}{suffix}").write_text('{"cells": []}')
+    captured = capture(f"{stem}{suffix}" if suffix == ".ipynb" else ["python", f"{stem}{suffix}"], (), {}, here)
+    assert submission(captured, {}, here=here).name == name
+    assert submission(captured, {"name": "short"}, here=here).name == "short"
 
 
 def test_what_is_no_work_is_named_with_its_type(here):

@@ -76,7 +76,8 @@ class ListJobs(Request, frozen=True, kw_only=True):
     project: Annotated[Text | None, Meta(description="Only jobs of this project.")] = None
     tag: Annotated[Text | None, Meta(description="Only jobs with this tag.")] = None
     search: Annotated[
-        Text | None, Meta(description="Words that the name, user, project, id or a tag contains.")
+        Text | None,
+        Meta(description="Words that the name, user, project, id or a tag contains, or names of set arguments."),
     ] = None
     where: Annotated[
         Text | None,

@@ -182,8 +182,7 @@ def default_name(submission: wire.Submission) -> str:
     """Return the default name of a job: that of its script, else of its command."""
     names = [PurePosixPath(word).name for word in submission.argv if not word.startswith("-")]
     scripts = [name for name in names if name.endswith((".py", ".sh", ".ipynb"))]
-    name = "".join(c for c in (scripts or names or ["job"])[0] if wording.is_printable(c))
-    return name[: wire.MAX_NAME] or "job"
+    return wire.named_after((scripts or names or [""])[0])
 
 
 def checked_requirements(given: Sequence[str], *, images: bool) -> tuple[str, ...]:

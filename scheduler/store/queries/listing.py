@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, desc, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, desc, func, not_, or_, select
 
+from springtide.scheduler.arguments import Argument
 from springtide.scheduler.model import JobState
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.codec import tags_column
 from springtide.scheduler.store.records import JobQuery, JobRecord
+from springtide.scheduler.store.records.queries import MAX_LOOKED_AT
+from springtide.scheduler.store.rows import as_json
 
 Position = tuple[str | float, int]
 """Position of a job in an order: its value of the sort key, then a unique number."""
@@ -25,6 +28,10 @@ FIRST = (JobState.RUNNING, JobState.STARTING, JobState.PAUSING, JobState.PAUSED,
 _jobs = schema.jobs
 _rank = case({state.value: rank for rank, state in enumerate(FIRST)}, value=_jobs.c.state, else_=len(FIRST))
 _searched = (_jobs.c.name, _jobs.c.user, _jobs.c.project, _jobs.c.id, _jobs.c.tags)
+_UNSET = tuple(as_json(Argument(value=value)) for value in (None, False))
+"""Arguments in a spec that a plain word does not find, nor does a condition that names one alone."""
+_ANY = '{"value":'
+"""How any argument in a spec begins."""
 _end = func.coalesce(_jobs.c.ended, _NO_END)
 _line = case((_jobs.c.ended.is_(None), _jobs.c.seq), else_=-_jobs.c.seq)
 
@@ -92,9 +99,13 @@ def newest(connection: Connection, query: JobQuery, limit: int) -> list[str]:
 
 
 def _found(wanted: Select[Any], query: JobQuery, connection: Connection) -> Select[Any]:
+    database = connection.dialect.name
     wanted = _matching(wanted, query)
+    newest = _newest(_matching(select(_jobs.c.id, _jobs.c.spec), query), None).limit(MAX_LOOKED_AT)
     for word in query.search.split():
-        wanted = wanted.where(_contains(word, connection.dialect.name))
+        wanted = wanted.where(
+            or_(_contains(word, database), _jobs.c.id.in_(_with_argument(word, newest, database)))
+        )
     return wanted
 
 
@@ -105,15 +116,35 @@ def _few(query: JobQuery) -> bool:
 
 
 def _contains(word: str, database: str) -> ColumnElement[bool]:
-    """Return that a column has the word, whatever the case of ASCII letters.
+    """Return that one of the searched columns has the word. They need not be joined for every job."""
+    return or_(*(_has(column, word, database) for column in _searched))
+
+
+def _has(column: ColumnElement[str], text: str, database: str) -> ColumnElement[bool]:
+    """Return that a column has the text, whatever the case of ASCII letters.
 
     ``LIKE`` of SQLite ignores that case; PostgreSQL is given lower case of the collation ``C``, as its own takes
-    ten times as long. Columns are compared one by one, so that they need not be joined for every job.
+    ten times as long.
     """
     if database == "sqlite":
-        return or_(*(column.contains(word, autoescape=True) for column in _searched))
-    lower = word.encode().lower().decode()
-    return or_(*(func.lower(column.collate("C")).contains(lower, autoescape=True) for column in _searched))
+        return column.contains(text, autoescape=True)
+    return func.lower(column.collate("C")).contains(text.encode().lower().decode(), autoescape=True)
+
+
+def _with_argument(word: str, jobs: Select[Any], database: str) -> Select[Any]:
+    """Return the ids of those of the jobs that have an argument of this name, with a value other than none and false.
+
+    The name is compared as people type it: ``--use-amp``, as a command has it, is ``use_amp``. It is looked for in
+    the JSON of the specs as it is written, which takes less time than reading it; quotes inside of texts have a
+    backslash there. No index has the specs, so ``jobs`` are to be few.
+    """
+    among = jobs.subquery()
+    key = as_json(word.lstrip("-").replace("-", "_").encode().lower().decode())
+
+    def has(value: str) -> ColumnElement[bool]:
+        return _has(among.c.spec, f"{key}:{value}", database)
+
+    return select(among.c.id).where(has(_ANY), *(not_(has(unset)) for unset in _UNSET))
 
 
 def _newest(wanted: Select[Any], after: Position | None) -> Select[Any]:

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from springtide.scheduler.runs import Condition
 
 MAX_LOOKED_AT = 2_000
-"""Maximum number of jobs that a condition or an order by values looks at, the newest ones."""
+"""Maximum number of jobs whose arguments and metrics a search, a condition or an order looks at: the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
     """A selection of jobs in an order; a ``viewer`` restricts it to jobs of that user and of ``viewer_projects``.
 
-    ``search`` are words that the name, the user, the project, the id or a tag contains, whatever the case of ASCII
-    letters; ``since`` is the earliest time of submission, ``tag`` one of the tags, ``order`` one of `ORDERS` of
+    ``search`` are words, all of which have to be found, whatever the case of ASCII letters: in jobs whose name,
+    user, project, id or a tag contains the word, and, among the newest `MAX_LOOKED_AT` that the rest of the query
+    finds, in those with an argument of that name whose value is neither none nor false. ``since`` is the earliest
+    time of submission, ``tag`` one of the tags, ``order`` one of `ORDERS` of
     ``queries.listing``, reversed with a minus before it. ``sweep`` selects the trials of that sweep; without it
     trials are left out, unless ``trials`` is true. ``pinned`` and ``archived`` select jobs that are, or are not;
     one that has not ended is always among those that are not archived.

@@ -20,7 +20,7 @@ export function cardFactory(Widget, feed, backendOf) {
   const { pageOf, target } = feed.links;
   const openPage = (id) => pageOf(id) && window.open(pageOf(id), target, "noopener");
   const shows = {
-    [JOB]: (element, data) => showJob(element, feed, data),
+    [JOB]: (element, data, kept) => showJob(element, feed, data, kept),
     [JOBS]: (element, data) => showJobs(element, feed, data),
     [POOL]: (element, data) => showPool(element, feed, data, openPage),
     [FORM]: (element, _data, kept, node) => showForm(element, feed, kept, () => backendOf(node)),

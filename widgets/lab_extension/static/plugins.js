@@ -146,16 +146,22 @@ function addStatus(app, Shown, statusBar, feed) {
   statusBar.registerStatusItem("@springtide/lab:status", { item, align: "left", rank: 50 });
 }
 
-/** A widget with content only while it is attached and visible, so that it costs nothing otherwise. */
+/**
+ * A widget with content only while it is attached and visible, so that it costs nothing otherwise. What is shown again at
+ * once, as all of JupyterLab is after a change of the theme, stays as it is.
+ */
 function shownWhileVisible(Widget) {
   return class extends Widget {
     constructor(show) {
       super();
       this.begin = show;
       this.end = null;
+      this.leaving = null;
     }
 
     onAfterShow() {
+      clearTimeout(this.leaving);
+      this.leaving = null;
       this.end ??= this.begin(this.node);
     }
 
@@ -164,8 +170,11 @@ function shownWhileVisible(Widget) {
     }
 
     onBeforeHide() {
-      this.end?.();
-      this.end = null;
+      this.leaving ??= setTimeout(() => {
+        this.leaving = null;
+        this.end?.();
+        this.end = null;
+      });
     }
 
     onBeforeDetach() {

@@ -127,6 +127,7 @@ function jobTab(Shown, feed, icon) {
       this.name = typeof name === "string" ? name : "";
       this.keep = () => {};
       this.known = null;
+      this.kept = {};
       this.wantsLog = false;
       this.title.label = clean(this.name) || `Job ${job}`;
       this.title.caption = `Job ${job}`;
@@ -151,7 +152,7 @@ function jobTab(Shown, feed, icon) {
         this.name = this.known.name;
         this.title.label = clean(this.name) || this.job;
         this.title.caption = `${clean(this.known.name)} (${this.job}) of ${clean(this.known.project)}`;
-        end = showJob(card, feed, { job: this.known, at: clockNow() });
+        end = showJob(card, feed, { job: this.known, at: clockNow() }, this.kept);
         this.#unfoldLog();
         this.keep();
       };
@@ -196,6 +197,7 @@ function runsTab(Shown, feed, pages, icon) {
     constructor(query) {
       super((element) => this.#begin(element));
       this.filters = filtersOf(typeof query === "string" ? query : USUAL);
+      this.runs = null;
       this.keep = () => {};
       this.title.label = "My jobs";
       this.title.caption = "The table of your jobs";
@@ -205,6 +207,12 @@ function runsTab(Shown, feed, pages, icon) {
     }
 
     #begin(element) {
+      if (this.runs) this.runs.start();
+      else this.runs = this.#make(element);
+      return this.runs.stop;
+    }
+
+    #make(element) {
       const message = document.createElement("div");
       const table = document.createElement("div");
       stage(message, "st-message");
@@ -212,7 +220,7 @@ function runsTab(Shown, feed, pages, icon) {
       element.replaceChildren(message, table);
       const say = (error) =>
         patch(message, error && h("p", { key: "error", class: "st-notice", role: "alert" }, clean(error.message)));
-      const { stop } = showRuns(table, feed, {
+      return showRuns(table, feed, {
         filters: this.filters,
         owner: window.location.pathname.split("/lab")[0],
         choose: (filters) => {
@@ -237,7 +245,6 @@ function runsTab(Shown, feed, pages, icon) {
         drawNone: (title) =>
           emptyState(title, "Send one with pool.submit(…), or a script from the file browser's context menu."),
       });
-      return stop;
     }
   };
 }

@@ -8,7 +8,7 @@ import { awayWords } from "./stale.js";
 
 /**
  * Shows a form in `element`, and below it the cards of the jobs submitted with it.
- * @param kept an object that the caller keeps as long as the form exists; empty at first
+ * @param kept an object that the caller keeps as long as the form exists, with those of the cards; empty at first
  * @param makeBackend makes the backend of `FormSession`; its `follow(changed)` calls `changed` when the kernel may have
  *   other functions, and returns a function that ends that
  * @returns a function that ends the view
@@ -20,10 +20,15 @@ export function showForm(element, feed, kept, makeBackend) {
   cards.className = "st-form-cards";
   element.replaceChildren(form, cards);
   const shown = new Map();
+  const cardsKept = (kept.cards ??= new Map());
   let person = feed.me;
   const draw = () => {
     renderJobForm(form, session, { ...projectOf(feed, session), away: awayOf(feed) });
-    for (const sent of session.sent) if (!shown.has(sent.id)) shown.set(sent.id, showSent(cards, feed, sent));
+    for (const sent of session.sent) if (!shown.has(sent.id)) show(sent);
+  };
+  const show = (sent) => {
+    if (!cardsKept.has(sent.id)) cardsKept.set(sent.id, {});
+    shown.set(sent.id, showSent(cards, feed, sent, cardsKept.get(sent.id)));
   };
   const heard = () => {
     if (feed.me !== person && person !== null) session.open();
@@ -63,8 +68,8 @@ function awayOf(feed) {
 }
 
 /** The card of a submitted job, which fetches the accepted job when it appears. */
-function showSent(cards, feed, { job, notes }) {
+function showSent(cards, feed, { job, notes }, kept) {
   const card = document.createElement("article");
   cards.prepend(card);
-  return showJob(card, feed, { job, at: Date.now() / 1000, notice: notes.join(" ") });
+  return showJob(card, feed, { job, at: Date.now() / 1000, notice: notes.join(" ") }, kept);
 }

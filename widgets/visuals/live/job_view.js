@@ -67,20 +67,51 @@ function insideActions({ feed, id, askStack }, owner) {
   return feed.openTerminal && feed.isOwn(owner) ? { ...actions, terminal: () => feed.openTerminal(id) } : actions;
 }
 
+/** The forms of a job's card, and the jobs sent by them. They outlive its element, so that nothing typed is lost. */
+class CardForms {
+  constructor(feed, id) {
+    this.id = id;
+    this.sent = [];
+    this.leave();
+    const draw = () => this.draw();
+    const sent = (job) => {
+      const below = { job, kept: {} };
+      this.sent.push(below);
+      this.show(below);
+    };
+    const forks = new RerunEditor(feed.call, id, draw, sent);
+    this.editor = new RerunEditor(feed.call, id, draw, sent);
+    this.checkpoints = new CheckpointBrowser(feed.call, `jobs/${encodeURIComponent(id)}`, draw, forks, true);
+  }
+
+  /**
+   * Begins to draw the forms with `draw`, and to show the jobs sent by them with `show`: those before and those to come.
+   */
+  enter(draw, show) {
+    Object.assign(this, { draw, show });
+    this.sent.forEach(show);
+  }
+
+  leave() {
+    this.draw = () => {};
+    this.show = () => {};
+  }
+}
+
 /**
  * Shows a job in `element`: at once as `output` has it, and live from the feed.
  * @param output `job`: Job, `at`: the time of that state, `notice`
+ * @param kept an object that the caller keeps as long as the job may be shown again; empty at first
  * @returns a function that ends the view
  */
-export function showJob(element, feed, output) {
+export function showJob(element, feed, output, kept = {}) {
   const { id } = output.job;
   const ends = [];
   let view = null;
   const draw = () => view?.draw();
-  const shown = (job) => ends.push(showBelow(element, feed, job));
-  const editor = new RerunEditor(feed.call, id, draw, shown);
-  const forks = new RerunEditor(feed.call, id, draw, shown);
-  const checkpoints = new CheckpointBrowser(feed.call, `jobs/${encodeURIComponent(id)}`, draw, forks, true);
+  if (kept.forms?.id !== id) kept.forms = new CardForms(feed, id);
+  const { forms } = kept;
+  const { editor, checkpoints } = forms;
   const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, {
     card: { most: FILES_LISTED, href: feed.links.pageOf(id), target: feed.links.target },
     board: feed.links.boardOf?.([id]),
@@ -90,18 +121,24 @@ export function showJob(element, feed, output) {
   const lasts = () => wordsLast(live.job ?? output.job, clockNow());
   const redraw = () => drawOutput(element, live, output, editor, outputs, checkpoints);
   view = whileInSight(element, redraw, lasts);
+  forms.enter(draw, (below) => ends.push(showBelow(element, feed, below)));
   return () => {
+    forms.leave();
     view.stop();
     stop();
     for (const end of ends) end();
   };
 }
 
-/** Shows the card of a rerun below that of the job. */
-function showBelow(element, feed, job) {
+/** Shows the card of a rerun below that of the job. Returns a function that ends that view and takes it away. */
+function showBelow(element, feed, { job, kept }) {
   const card = document.createElement("article");
   element.after(card);
-  return showJob(card, feed, { job, at: clockNow() });
+  const end = showJob(card, feed, { job, at: clockNow() }, kept);
+  return () => {
+    end();
+    card.remove();
+  };
 }
 
 function drawOutput(element, live, output, editor, outputs, checkpoints) {

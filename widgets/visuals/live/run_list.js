@@ -27,11 +27,13 @@ const SEARCHES = ["where", "search"];
  * @param place of the table: `filters` at first; `owner`: whose columns are remembered, in words; `choose(filters)` and
  *   `title(words)` are called when they change; `attempt(work)` runs work and shows its refusal, and promises null then;
  *   `tagHref(tag)`: address of the table of a tag, or null; `drawNone(title)` describes the table without jobs
- * @returns `filters(changes)`, which changes the filters, and `stop()`
+ * @returns `filters(changes)`, which changes the filters, `stop()`, and `start()`, which goes on after that: with its open
+ *   cards, what is typed in their forms, and what is selected
  */
 export function showRuns(element, feed, place) {
   const runs = new RunList(element, feed, place);
-  return { filters: (changes) => runs.choose(changes), stop: () => runs.stop() };
+  runs.start();
+  return { filters: (changes) => runs.choose(changes), start: () => runs.start(), stop: () => runs.stop() };
 }
 
 class RunList {
@@ -60,9 +62,14 @@ class RunList {
     this.columns = new ChosenColumns(redraw, place.owner);
     this.keepsAtHand = false;
     this.left = () => this.keepsAtHand && redraw();
-    for (const leaves of LEAVING) element.addEventListener(leaves, this.left);
     this.width = element.clientWidth;
     this.resizing = new ResizeObserver(() => this.#resized());
+    this.redraw = redraw;
+  }
+
+  start() {
+    const { element, feed, redraw } = this;
+    for (const leaves of LEAVING) element.addEventListener(leaves, this.left);
     this.resizing.observe(element);
     this.watching = [feed.watchPool(redraw), feed.watchList(this.list, redraw)];
     feed.fetchPool();

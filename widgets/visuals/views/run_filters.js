@@ -191,7 +191,7 @@ function drawSearch(search, choose, refused) {
     type: "search",
     placeholder: "Words, or lr > 0.1 and val_loss < 0.3",
     title:
-      "Words of a name, a project, a person or a tag; or a condition on arguments and metrics, such as best.acc > 0.9",
+      "Words of a name, a project, a person or a tag, or a set argument such as --amp; or a condition such as best.acc > 0.9",
     "aria-label": "Search jobs",
     "aria-invalid": refused ? "true" : null,
     "aria-describedby": refused ? REFUSED : null,
