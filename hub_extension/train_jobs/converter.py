@@ -124,7 +124,13 @@ class Converter:
             return None
 
     async def _create(self, old: Entry) -> Object | None:
-        """Make the SpringtideJob of a TrainJob; return None if the cluster refuses it."""
+        """Make the SpringtideJob of a TrainJob; return None if the cluster refuses it.
+
+        None, too, if the TrainJob is being deleted, maybe because its SpringtideJob was.
+        """
+        seen = await self._cluster.look(TRAIN_JOB, old.namespace, old.name, old.uid)
+        if seen is None or deleting(seen["metadata"]):
+            return None
         claim = {} if old.job is None else {CLAIMED_BY: self._pool, CLAIMED_FOR: old.job.user}
         unfinished = old.job is not None and not old.ended
         try:
