@@ -185,10 +185,10 @@ class Client:
 
         ``state`` may name several, with commas between; ``search`` are words that the name, the user, the project,
         the id or a tag contains, or names of arguments that are set, ``since`` is the earliest time of submission,
-        in seconds since 1970, ``tag`` is one of the tags. ``where`` is a condition such as ``lr > 0.1 and val_loss < 0.3``, with dates in the time
-        zone of this process, ``order`` a value that sorts the jobs, such as ``-best.acc``. Archived jobs are left
-        out unless ``archived`` is ``yes`` (only these) or ``all``. A ``limit`` above `wire.MAX_JOBS_PAGE` takes
-        several requests.
+        in seconds since 1970, ``tag`` is one of the tags. ``where`` is a condition such as
+        ``lr > 0.1 and val_loss < 0.3``, with dates in the time zone of this process, ``order`` a value that sorts
+        the jobs, such as ``-best.acc``. Archived jobs are left out unless ``archived`` is ``yes`` (only these) or
+        ``all``. A ``limit`` above `wire.MAX_JOBS_PAGE` takes several requests.
         """
         filters = {
             "state": state,

@@ -37,4 +37,4 @@ def test_a_job_that_sits_badly_says_what_that_costs(visit: Visit, service: Servi
     expect(page.get_by_test_id("job-reason").first).to_contain_text(TOLD)
     expect(page.get_by_test_id("job-reason").first).to_contain_text("The rest of its work takes about")
     jobs = visit("susan", "")
-    expect(jobs.get_by_test_id("row-reason").first).to_have_attribute("title", re.compile(re.escape(TOLD)))
+    expect(jobs.get_by_test_id("row-reason").first).to_have_attribute("data-tip", re.compile(re.escape(TOLD)))

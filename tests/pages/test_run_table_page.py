@@ -93,7 +93,7 @@ def reported(job: dict[str, Any]) -> None:
     job["progress"] |= {"step": 3, "of": 4, "values": {"state": 3, "reason": 0.5}, "best": {}}
 
 
-@pytest.mark.parametrize("width", [1000, 1280, 1600])
+@pytest.mark.parametrize("width", [1000, 1280, 1366, 1600])
 def test_as_many_columns_show_by_themselves_as_leave_the_reason_in_sight(
     visit: Visit, runs: object, width: int
 ) -> None:
@@ -117,6 +117,12 @@ def test_as_many_columns_show_by_themselves_as_leave_the_reason_in_sight(
     assert fold is not None
     assert reason["width"] >= 120
     assert reason["x"] + reason["width"] <= fold["x"]
+    whole = page.get_by_test_id("row-reason").first
+    whole.focus()
+    expect(page.get_by_role("tooltip")).to_have_text(whole.get_attribute("data-tip") or "none")
+    expect(whole).to_have_accessible_name(whole.get_attribute("data-tip") or "none")
+    whole.press("Escape")
+    expect(page.get_by_role("tooltip")).to_have_count(0)
 
 
 def test_a_metric_that_is_called_like_a_column_says_so(visit: Visit, runs: object) -> None:

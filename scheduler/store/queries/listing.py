@@ -132,7 +132,7 @@ def _has(column: ColumnElement[str], text: str, database: str) -> ColumnElement[
 
 
 def _with_argument(word: str, jobs: Select[Any], database: str) -> Select[Any]:
-    """Return the ids of those of the jobs that have an argument of this name, with a value other than none and false.
+    """Return the ids of those jobs that have an argument of this name, with a value other than none and false.
 
     The name is compared as people type it: ``--use-amp``, as a command has it, is ``use_amp``. It is looked for in
     the JSON of the specs as it is written, which takes less time than reading it; quotes inside of texts have a

@@ -1,5 +1,7 @@
 /** One tooltip for all elements with `data-tip` in a root: on hover, on touch and on keyboard focus. */
 
+import { h } from "./dom.js";
+
 const DISTANCE = 8;
 const tipped = new WeakSet();
 
@@ -10,7 +12,7 @@ export function tips(root) {
   const bubble = document.createElement("div");
   bubble.className = "st-tip springtide";
   bubble.setAttribute("role", "tooltip");
-  const show = (event) => showTip(root, bubble, event.target.closest?.("[data-tip]"));
+  const show = (event) => showTip(root, bubble, markOf(root, event.target));
   const hide = () => bubble.remove();
   root.addEventListener("pointerover", show);
   root.addEventListener("focusin", show);
@@ -19,8 +21,22 @@ export function tips(root) {
   root.addEventListener("keydown", (event) => (event.key === "Escape" ? hide() : walk(event)));
 }
 
+/** The mark that a node of `root` is in, unless a root inside of `root` shows its tip. */
+function markOf(root, node) {
+  const mark = node.closest?.("[data-tip]") ?? null;
+  let nearest = mark;
+  while (nearest && !tipped.has(nearest)) nearest = nearest.parentElement;
+  return nearest === root ? mark : null;
+}
+
+/** Describes a `line` of which two lines at most show, with the `whole` of it as a tip. */
+export function clamped(line, whole, props) {
+  const tip = whole ? { role: "group", tabindex: 0, "aria-label": whole, "data-tip": whole } : {};
+  return h("span", { ...props, ...tip, class: `st-clamped ${props.class ?? ""}` }, line);
+}
+
 function showTip(root, bubble, mark) {
-  if (!mark || !root.contains(mark)) {
+  if (!mark) {
     bubble.remove();
     return;
   }

@@ -69,13 +69,7 @@ export class CheckpointBrowser {
     const words = number ? count(number, "checkpoint") : "none";
     return h(
       "details",
-      {
-        key: "checkpoints",
-        class: "st-log-fold",
-        open: this.isOpen,
-        "data-testid": "job-checkpoints",
-        on: { toggle },
-      },
+      { key: "checkpoints", class: "st-log-fold", open: this.isOpen, "data-testid": "job-checkpoints", on: { toggle } },
       h(
         "summary",
         { key: "summary" },

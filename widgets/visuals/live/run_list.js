@@ -5,6 +5,7 @@ import { button, emptyState } from "../base/glyphs.js";
 import { waits, wordsLast } from "../base/job_words.js";
 import { whileInSight } from "../base/pace.js";
 import { saveBlob } from "../base/saving.js";
+import { tips } from "../base/tip.js";
 import { agoLasts, amount, asSentence, clean, clockNow } from "../base/words.js";
 import { ChosenColumns } from "../views/run_columns.js";
 import { drawFilters, drawPager, passes, queryOf } from "../views/run_filters.js";
@@ -60,6 +61,7 @@ class RunList {
       sent: (job, opens) => this.#showSent(job, opens),
     });
     this.columns = new ChosenColumns(redraw, place.owner);
+    tips(element);
     this.keepsAtHand = false;
     this.left = () => this.keepsAtHand && redraw();
     this.width = element.clientWidth;

@@ -2,6 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { button, when } from "../base/glyphs.js";
+import { clamped } from "../base/tip.js";
 import { amount, clean, lasted } from "../base/words.js";
 import { argumentWords } from "./argument_list.js";
 
@@ -48,7 +49,7 @@ function generationWords({ outcome, trials }) {
 }
 
 function drawNote({ note }) {
-  return note ? h("span", { key: "note", class: "st-clamped st-note", title: clean(note) }, clean(note)) : NONE;
+  return note ? clamped(clean(note), clean(note), { key: "note", class: "st-note" }) : NONE;
 }
 
 /** The names of the arguments, or of the metrics, of jobs; those that are written for most come first. */

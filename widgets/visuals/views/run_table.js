@@ -4,6 +4,7 @@ import { h } from "../base/dom.js";
 import { button, isFinal, projectMark, shownState, stateKind, stateMark, tagWord } from "../base/glyphs.js";
 import { sentencesOf, stepWords, waits } from "../base/job_words.js";
 import { shortTrialsWords } from "../base/sweep_words.js";
+import { clamped } from "../base/tip.js";
 import { ago, amount, clean, count, exact, roughly } from "../base/words.js";
 import { keyOf } from "./run_columns.js";
 
@@ -342,5 +343,5 @@ function timeWords(job, now) {
 function drawReason(job) {
   const whole = clean(job.error) || sentencesOf(job.reason).join(" ");
   const line = clean(job.error) || clean(job.reason?.headline) || whole;
-  return h("span", { key: "reason", class: "st-clamped", title: whole, "data-testid": "row-reason" }, line);
+  return clamped(line, whole, { key: "reason", "data-testid": "row-reason" });
 }
