@@ -7,7 +7,8 @@ let focused = null;
 /**
  * Calls `redraw`, which changes the content of `root`. If the element with the focus is removed, the focus moves to the
  * first new element beside it, such as the first answer to a question, or else to its neighbour. While that element, or
- * everything in its place, is disabled, the focus returns once it is enabled, unless another element has it by then.
+ * everything in its place or all that is new there, is disabled, the focus returns once it is enabled, unless another
+ * element has it by then.
  */
 export function keepingFocus(root, redraw) {
   if (depth === 0) remember(root);
@@ -47,7 +48,8 @@ function giveToSuccessor({ around, before }) {
     const inside = controlsIn(parent);
     if (!inside.length) continue;
     const usable = inside.filter(isUsable);
-    if (usable.length)
+    const isAwaited = inside.some((each) => !before.has(each)) && !usable.some((each) => !before.has(each));
+    if (usable.length && !isAwaited)
       give(
         usable.find((each) => !before.has(each)) ??
           controlsIn(next).find(isUsable) ??

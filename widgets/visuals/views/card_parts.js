@@ -119,7 +119,8 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside
       erases && actions.delete && cardButton("delete", "Delete…", erase, waiting),
     ];
   const others = aside.map(([name, words]) => actions[name] && cardButton(name, words, actions[name], false));
-  if (shownState(job) === "cancelling") return others;
+  if (shownState(job) === "cancelling")
+    return [...others, actions.cancel && cardButton("cancelling", "Cancelling…", confirm, true)];
   const { pause, resume } = offers(job);
   return [
     pause && actions.pause && cardButton("pause", pause, ask("pause"), waiting),
