@@ -536,7 +536,7 @@ def test_a_button_waits_for_the_answer_before_it_can_be_pressed_again(gallery: P
         ("{ state: 'paused', held: [] }", ["Keep paused", "Cancel…"]),
         ("{ state: 'pausing' }", ["Cancel…"]),
         ("{ state: 'pausing', shown: 'ending' }", ["Cancel…"]),
-        ("{ state: 'pausing', shown: 'cancelling' }", []),
+        ("{ state: 'pausing', shown: 'cancelling' }", ["Cancelling…"]),
         ("{ state: 'succeeded', held: [], ended: 1 }", []),
     ],
 )
