@@ -94,7 +94,7 @@ def summary(job: Job, now: float, text: int = COMMAND, headline: str = "") -> an
         untrusted=answers.JobTexts(
             names=aliases.names,
             name=clipped(job.name, WORDS),
-            command=clipped_words(job.argv, text),
+            command=clipped_words(typed_command(job), text),
             arguments=clipped(arguments_words(job), text),
             tags=clipped_words(job.options.tags, text),
             note=clipped(job.note, text),
