@@ -114,7 +114,8 @@ class Presets(list[wire.PresetView]):
 
     def _rows(self) -> list[Sequence[str]]:
         return [
-            (each.name, each.project or "the pool", each.text, each.about, ", ".join(each.projects)) for each in self
+            (each.name, each.project or "the pool", each.text, each.about, ", ".join(each.projects))
+            for each in self
         ]
 
     def __repr__(self) -> str:

@@ -19,7 +19,15 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.arguments import Argument, BadArgument, Typed, changed, program_words, shown_words, typed_words
+from springtide.scheduler.arguments import (
+    Argument,
+    BadArgument,
+    Typed,
+    changed,
+    program_words,
+    shown_words,
+    typed_words,
+)
 from springtide.scheduler.engine.environments import environment_sent
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
