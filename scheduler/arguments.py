@@ -268,7 +268,7 @@ def shown_words(kind: str, argv: Sequence[str], source: str) -> Sequence[str]:
 
 
 def typed_words(argv: Sequence[str], root: str | None) -> list[str]:
-    """Return the words with paths of the project with this root, as they were typed, instead of those of its copy."""
+    """Return the words with paths of the project with this root, as they were typed, for those of its copy."""
     return list(argv) if root is None else [word.replace(PLACE, root) for word in argv]
 
 

@@ -484,7 +484,7 @@ class Pool:
 
     @property
     def presets(self) -> Presets:
-        """The presets that your jobs may name in ``preset=…``, with their options and projects, shown as a table."""
+        """The presets that your jobs may name in ``preset=…``, with their options and projects, as a table."""
         return Presets(self.me.presets)
 
     @property

@@ -312,12 +312,18 @@ def outside_notes(values: Iterable[object], project: Project, cwd: Path) -> list
     outside = [path for path in paths if _leads_outside(path, project, cwd)]
     if not outside:
         return []
-    verb, paths_of = plural(len(outside), "lies", "lie"), plural(len(outside), "path", "paths")
+    number = len(outside)
+    verb, them, paths_of = (
+        plural(number, "lies", "lie"),
+        plural(number, "it", "them"),
+        plural(number, "path", "paths"),
+    )
     whole = [str((cwd / path).resolve()) for path in outside]
-    return [
+    note = (
         f"{listed(outside)} {verb} outside of the project: the job, which runs in a copy of it, does not find "
-        f"{plural(len(outside), 'it', 'them')} there. Give the absolute {paths_of}: {listed(whole)}."
-    ]
+        f"{them} there. Give the absolute {paths_of}: {listed(whole)}."
+    )
+    return [note]
 
 
 def _assigned(word: str) -> str:

@@ -216,8 +216,8 @@ class RerunCalls:
                 "trial",
                 f"The job {wording.given(job_id)} is a trial of the sweep {wording.given(job.sweep)}, and is "
                 "not run again by itself.",
-                hint="Retry the failed trials of the sweep while it is unfinished, send them as another sweep, or run the "
-                "whole sweep again.",
+                hint="Retry the failed trials of the sweep while it is unfinished, send them as another sweep, or "
+                "run the whole sweep again.",
             )
         return job
 

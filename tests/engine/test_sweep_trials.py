@@ -75,9 +75,10 @@ async def test_some_failed_trials_do_not_make_a_sweep_fail(pool):
     assert ended.state == "succeeded"
     assert ended.reason.text == "Of 3 trials, 2 succeeded and 1 failed."
     assert (ended.state, ended.shown) == ("succeeded", "succeeded, 1 of 3 trials failed")
-    for change in (pool.engine.sweeps.retry, lambda id: pool.engine.sweeps.edit(id, wire.TrialsEdit(number=4))):
+    sweeps, more = pool.engine.sweeps, wire.TrialsEdit(number=4)
+    for change in (sweeps.retry(one.id), sweeps.edit(one.id, more)):
         with pytest.raises(Refusal) as refused:
-            await change(one.id)
+            await change
         assert refused.value.message == (
             f"The sweep “{one.id}” has ended (succeeded, 1 of 3 trials failed), and begins no more trials."
         )

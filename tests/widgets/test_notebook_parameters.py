@@ -94,14 +94,15 @@ def test_parameters_and_arguments_that_lead_out_of_the_project_are_named(here, s
     study.rename(place / "study.ipynb")
     (here.cwd / "x.npz").touch()
     inside = Here(place, home=here.cwd)
+    said = (
+        "../x.npz lies outside of the project: the job, which runs in a copy of it, does not find it there. "
+        f"Give the absolute path: {here.cwd}/x.npz."
+    )
     for captured in (
         capture("study.ipynb", (), {"name": "../x.npz"}, inside),
         capture(lambda path: path, ("../x.npz",), {}, inside),
     ):
-        assert [note for note in captured.notes if "outside" in note] == [
-            "../x.npz lies outside of the project: the job, which runs in a copy of it, does not find it there. "
-            f"Give the absolute path: {here.cwd}/x.npz."
-        ]
+        assert [note for note in captured.notes if "outside" in note] == [said]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from springtide.scheduler.client.descriptions import (
     prospect,
     resumes_from,
     state_words,
+    typed_command,
 )
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import (
