@@ -267,6 +267,11 @@ def shown_words(kind: str, argv: Sequence[str], source: str) -> Sequence[str]:
     return _words_of_code(source) if kind == "function" and runs_function(argv) else argv
 
 
+def typed_words(argv: Sequence[str], root: str | None) -> list[str]:
+    """Return the words with paths of the project with this root, as they were typed, for those of its copy."""
+    return list(argv) if root is None else [word.replace(PLACE, root) for word in argv]
+
+
 def _words_of_code(source: str) -> list[str]:
     """Return the words for a function with this source; a lambda comes with the statement that has it."""
     text = textwrap.dedent(source)

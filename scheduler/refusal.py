@@ -7,7 +7,9 @@ from typing import Final
 from springtide.scheduler.wording import given, is_printable
 
 UNKNOWN: Final = "not_found"
-"""Code of the refusal of a job that does not exist, or not any more."""
+"""Code of the refusal of a job that does not exist, or that the caller may not see."""
+DELETED: Final = "deleted"
+"""Code of the refusal of a job that a person deleted, to those who could see it."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer to a user, not a program error
@@ -51,4 +53,4 @@ def unknown_job(job_id: str) -> Refusal:
 def deleted_job(job_id: str, name: str, by: str, ago: str) -> Refusal:
     """Return the refusal for a job that ``by`` deleted; ``ago`` says when."""
     message = f"The job {given(job_id)}, {given(name)}, was deleted by {by} {ago}, with its files and its log."
-    return Refusal(404, UNKNOWN, message)
+    return Refusal(404, DELETED, message)

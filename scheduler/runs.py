@@ -318,7 +318,7 @@ def _compared(cell: Cell, operator: str, value: Value) -> bool:
         same = cell is value
         return same if operator == "=" else not same if operator == "!=" and value is None else False
     if operator == "~":
-        return str(value).lower() in str(cell).lower()
+        return str(value).lower() in str(cell).lower() or (_is_number(cell) and _compared(cell, "=", value))
     if _is_number(cell) or _is_number(value):
         one, other = _numbers(operator, cell, value)
         if one is not None and other is not None:
@@ -435,8 +435,15 @@ _TIMES: Final = frozenset({"submitted", "started"})
 _NUMBERS: Final = frozenset({"active", "gpus", "step", "fork_step", "generation", "member"})
 
 
+def _holds_numbers(name: str) -> bool:
+    """Return whether all values by this name are numbers."""
+    return name in _NUMBERS or name == "duration" or name.startswith((LAST, BEST))
+
+
 def _compare(name: str, operator: str, token: _Token, zone: str) -> Comparison:
     """Return a comparison with a value of the kind that a column or a metric has. Raises `ConditionError`."""
+    if operator == "~" and token.kind != "quoted" and not _holds_numbers(name):
+        token = token._replace(kind="word", value=token.text, unit="")
     if name == "state" and operator in _EQUALITY:
         _check_state(token)
     if token.kind != "quoted" and token.value is None and operator not in _ORDERING:
@@ -447,7 +454,7 @@ def _compare(name: str, operator: str, token: _Token, zone: str) -> Comparison:
         return Comparison(name, operator, _number(name, token, "a duration in s, min, h or d", f"{name} > 2h"))
     if name in _NUMBERS and token.unit:
         raise _wrong_value(name, token, "a number", f"{name} > 2")
-    if name in _NUMBERS or name.startswith((LAST, BEST)):
+    if _holds_numbers(name):
         return Comparison(name, operator, _number(name, token, "a number", f"{name} > 2"))
     if token.unit == "m":  # minutes are those of times: elsewhere it is a text, as any other
         token = token._replace(kind="word", value=token.text)

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import faulthandler
 import fcntl
+import json
 import os
 import signal
+from collections.abc import Mapping
 
 NAME = "springtide-stack-{}"
 """Name of the file in memory that stacks are written to, with the number of the signal."""
+CELLS = "springtide-cells"
+"""Name of the file in memory that says how tracebacks call notebook code."""
 
 _registered = False
+_cells = -1
 
 
 def answer_requests() -> None:
@@ -32,3 +37,17 @@ def answer_requests() -> None:
     except (OSError, RuntimeError, ValueError):
         return
     _registered = True
+
+
+def name_cells(labels: Mapping[str, str]) -> None:
+    """Keep how tracebacks call notebook code, such as ``In [8]``, by the names under which stacks have it."""
+    global _cells  # noqa: PLW0603 - a process has one such file
+    if not hasattr(os, "memfd_create"):
+        return
+    try:
+        if _cells < 0:
+            _cells = os.memfd_create(CELLS, os.MFD_CLOEXEC)
+        os.ftruncate(_cells, 0)
+        os.pwrite(_cells, json.dumps(dict(labels)).encode(), 0)
+    except OSError:
+        return

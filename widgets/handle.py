@@ -16,6 +16,7 @@ from msgspec import UNSET
 from springtide.scheduler import capture, wire
 from springtide.scheduler.arguments import BadArgument, typed_of
 from springtide.scheduler.client import Client
+from springtide.scheduler.client.descriptions import state_words
 from springtide.scheduler.wire import BadOption
 from springtide.scheduler.wire.options import unknown_option
 from springtide.scheduler.wire.submission import checked
@@ -79,6 +80,11 @@ class Handle(ABC):
     def state(self) -> str:
         """One of queued, starting, running, pausing, paused, succeeded, failed and cancelled."""
         return self.info.state
+
+    @property
+    def shown(self) -> str:
+        """The state as people read it, such as ``cancelling`` or ``succeeded, 2 of 12 trials failed``."""
+        return state_words(self.info)
 
     @property
     def done(self) -> bool:

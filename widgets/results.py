@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NO_FILES = "The job has left no files. A job writes them to the directory that SPRINGTIDE_OUTPUT_DIR names."
 NO_METRICS = "The job has reported nothing. A training does so with job.report(step=…, of=…, loss=…)."
+NO_PRESETS = "There are no presets for your jobs. Administrators and leads define them."
+PRESET_HEADS = ("preset", "of", "options", "about", "for your jobs in")
 CHECKPOINT_HEADS = ("checkpoint", "step", "size", "saved", "metrics", "by")
 FILE_HEADS = ("file", "size", "written")
 JOB_TIMES = ("submitted", "started", "ended")
@@ -105,6 +107,22 @@ class Checkpoints(list[wire.Checkpoint]):
 
     def _repr_html_(self) -> str:
         return html_table(CHECKPOINT_HEADS, checkpoint_rows(self, time.time()), self._empty)
+
+
+class Presets(list[wire.PresetView]):
+    """Presets of jobs, those of the pool first, shown as a table."""
+
+    def _rows(self) -> list[Sequence[str]]:
+        return [
+            (each.name, each.project or "the pool", each.text, each.about, ", ".join(each.projects))
+            for each in self
+        ]
+
+    def __repr__(self) -> str:
+        return text_table(PRESET_HEADS, self._rows(), NO_PRESETS)
+
+    def _repr_html_(self) -> str:
+        return html_table(PRESET_HEADS, self._rows(), NO_PRESETS)
 
 
 REPORT_COLUMNS: Final = ("attempt", "at", "step")

@@ -42,7 +42,7 @@ from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.handle import Handle, show
 from springtide.widgets.interrupts import answered
 from springtide.widgets.job import Job, all_points
-from springtide.widgets.results import JOB_COLUMNS, JOB_TIMES, Advised, frame, job_rows
+from springtide.widgets.results import JOB_COLUMNS, JOB_TIMES, Advised, Presets, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload, own_errors
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked
@@ -484,9 +484,9 @@ class Pool:
         return self.connection.ask(Client.datasets)
 
     @property
-    def presets(self) -> list[wire.PresetView]:
-        """The presets that your jobs may name in ``preset=…``, with their options and projects."""
-        return self.me.presets
+    def presets(self) -> Presets:
+        """The presets that your jobs may name in ``preset=…``, with their options and projects, as a table."""
+        return Presets(self.me.presets)
 
     @property
     def default_project(self) -> str | None:

@@ -155,7 +155,11 @@ class Sweep(Handle):
         self._connection.ask(Client.edit_trials, self.id, edit)
 
     def retry(self) -> None:
-        """Queue the failed trials of an unfinished sweep again."""
+        """Queue the failed trials of an unfinished sweep again. Raises `PoolError` for a sweep that has ended.
+
+        Those of an ended one can be sent as another sweep, with their parameters in
+        ``[trial.parameters for trial in sweep.trials(state="failed")]``.
+        """
         self._connection.ask(Client.retry_trials, self.id)
 
     # ---------- results

@@ -92,6 +92,8 @@ def exec_in_job(
     is_cut_off = end is not None and (end.code is None or (not command and end.code in CUT_OFF))
     has_left = not command and _has_terminal(terminal) and not stay
     if end is not None and (is_cut_off or has_left):
+        if is_cut_off and _has_terminal(terminal):
+            click.echo(err=True)  # the cursor stands behind a prompt
         click.echo(one_line(_words_of_the_end(job_id, end, is_cut_off=is_cut_off)), err=True)
     if stay and (is_cut_off or end is None or code in CUT_OFF):
         click.prompt("Press Enter to close this terminal", default="", show_default=False, prompt_suffix=" ")

@@ -168,8 +168,10 @@ def _ended(attempt: Attempt, now: float) -> str:
 
 
 def standing(project: ProjectView) -> str:
-    """Return the quota of a project and what it holds, as a sentence."""
+    """Return the quota of a project and what it holds, in sentences."""
     quota = "an unlimited quota" if project.quota is None else f"a quota of {gpus(project.quota)}"
     limit = "" if project.limit is None else f" and a limit of {project.limit}"
-    held = f"{project.held} ({project.borrowed} borrowed) of a fair share of {project.fair_share}"
-    return f"{project.name} has {quota}{limit}, holds {held}, and waits for {project.waiting}."
+    borrowed = f" ({project.borrowed} borrowed)" if project.borrowed else ""
+    held = f"{gpus(project.held)}{borrowed} of a fair share of {project.fair_share}"
+    waits = f" Its waiting jobs ask for {gpus(project.waiting)}." if project.waiting else ""
+    return f"{project.name} has {quota}{limit}, and holds {held}.{waits}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 from msgspec import UNSET
@@ -15,10 +15,12 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.hub_extension.commands.times import until_option, with_weekday
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import OPTIONS, OPTIONS_EDITED, BadOption, JobEdit, ProjectEdit
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import given, listed
 
 NO_VALUE = "none"
 """The value of an option that removes it."""
+
+UNBOUNDED: Final = {"quota": "an unlimited quota", "limit": "no limit", "build_quota": "an unlimited build quota"}
 
 
 class Amount(click.ParamType[Any]):
@@ -198,8 +200,13 @@ def set_project(*, name: str, until: float | None, as_json: bool, **values: Any)
         print_json(view)
         return
     ends = "" if until is None else f" The values before return at {with_weekday(until)}."
-    numbers = ", ".join(f"{field} {value_words(value)}" for field, value in changes.items())
-    click.echo(one_line(f"{name} has {numbers} now.{ends}"))
+    numbers = listed([number_words(field, value) for field, value in changes.items()])
+    click.echo(one_line(f"{name} now has {numbers}.{ends}"))
+
+
+def number_words(field: str, value: Any) -> str:
+    """Return a number of a project in words: ``a build quota of 1``, ``no limit``."""
+    return UNBOUNDED[field] if value is None else f"a {field.replace('_', ' ')} of {value_words(value)}"
 
 
 def project_numbers(values: Mapping[str, Any]) -> dict[str, Any]:

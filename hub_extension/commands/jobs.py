@@ -269,7 +269,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "user": job.user,
         "preset": job.options.preset or "",
         "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.options.gpu_types)}".strip(),
-        "runs": " ".join(shown_words(job.kind, job.argv, job.source)),
+        "runs": " ".join(shown_words(job.kind, descriptions.typed_command(job), job.source)),
         "first run": job.rerun.text if job.rerun else "",
         "arguments": descriptions.arguments_words(job),
         "datasets": ", ".join(job.options.datasets),

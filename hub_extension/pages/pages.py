@@ -101,6 +101,7 @@ class Page(PageHandler):
             user=None if caller is None else Viewer(caller.name),
             admin=caller is not None and caller.admin,
             administers=[] if caller is None else sorted(caller.administers),
+            projects=[] if caller is None else sorted(caller.groups),
             hub_admin=caller is not None and caller.hub_admin,
             notified=caller is not None and site.is_notified(caller.name),
             prefix=site.prefix,

@@ -6,8 +6,9 @@ Later edits of code, settings or templates do not change the job. Only data is r
 from __future__ import annotations
 
 import json
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from springtide.scheduler.capture.project import LINKED_FOLDERS, Project, captur
 from springtide.scheduler.capture.search_path import folders_of
 from springtide.scheduler.project_tree import PLACE
 from springtide.scheduler.wire.environments import SEARCH_PATH
-from springtide.scheduler.wording import LONG_GIVEN, given, listed
+from springtide.scheduler.wording import LONG_GIVEN, given, listed, plural
 
 RUNNER = "springtide.training.run"
 SOURCE_CAP = 200_000
@@ -208,7 +209,12 @@ def _in_project(captured: Captured, project: Project, here: Here, search: Sequen
         argv=(*typed, *(_placed(word, project, here.cwd) for word in words[len(typed) :])),
         program=program,
         env=env,
-        notes=(*captured.notes, *project.notes(works_in=here.cwd), *_live_notes(words, project)),
+        notes=(
+            *captured.notes,
+            *project.notes(works_in=here.cwd),
+            *_live_notes(words, project),
+            *outside_notes(words[1:], project, here.cwd),
+        ),
         project=project,
     )
 
@@ -292,6 +298,43 @@ def _live_notes(words: Sequence[str], project: Project) -> list[str]:
         and not project.copies(place)
     ]
     return [f"Read in place by its absolute path: {listed(live)}."] if live else []
+
+
+def outside_notes(values: Iterable[object], project: Project, cwd: Path) -> list[str]:
+    """Return the sentence about relative paths that exist outside of the project, where the job finds nothing.
+
+    ``values`` are words of a command or arguments, of which texts may be paths.
+    """
+    if project.place_of(cwd) is None:
+        return []
+    words = [value for value in values if isinstance(value, str)]
+    paths = dict.fromkeys(path for word in words for path in (word, _assigned(word)))
+    outside = [path for path in paths if _leads_outside(path, project, cwd)]
+    if not outside:
+        return []
+    number = len(outside)
+    verb, them, paths_of = (
+        plural(number, "lies", "lie"),
+        plural(number, "it", "them"),
+        plural(number, "path", "paths"),
+    )
+    whole = [str((cwd / path).resolve()) for path in outside]
+    note = (
+        f"{listed(outside)} {verb} outside of the project: the job, which runs in a copy of it, does not find "
+        f"{them} there. Give the absolute {paths_of}: {listed(whole)}."
+    )
+    return [note]
+
+
+def _assigned(word: str) -> str:
+    """Return what is after the first ``=`` of a word such as ``--data=x`` or ``data=x``, else the word."""
+    return word.partition("=")[2] or word
+
+
+def _leads_outside(path: str, project: Project, cwd: Path) -> bool:
+    if len(path) > LONGEST or not path.isprintable() or os.path.normpath(path).partition("/")[0] != "..":
+        return False
+    return os.path.exists(cwd / path) and project.place_of(cwd / path) is None  # noqa: PTH110 - any text
 
 
 def _module_option(words: Sequence[str]) -> tuple[int, str] | None:

@@ -21,7 +21,13 @@ from typing import Any, Final
 from springtide.scheduler.arguments import HIDDEN, file_run, is_secret
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.arguments import rendered
-from springtide.scheduler.capture.command import SOURCE_CAP, Captured, capture_command, capture_notebook
+from springtide.scheduler.capture.command import (
+    SOURCE_CAP,
+    Captured,
+    capture_command,
+    capture_notebook,
+    outside_notes,
+)
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.parameter_cells import INJECTED, TAG, defaults, language, metadata, names, tags
 from springtide.scheduler.capture.program import Here
@@ -126,11 +132,13 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
     shown = {**cell, "source": "\n".join([HEADING, *hidden])}
     texts = ["".join((shown if each is cell else each)["source"]) for each in cells if each["cell_type"] == "code"]
     source = "\n\n".join(texts)
+    project, cwd = captured.project, Path(captured.cwd)
+    outside = [] if project is None else outside_notes(parameters.values(), project, cwd)
     return replace(
         _with_content(captured, content),
         source=source[:SOURCE_CAP],
         arguments=rendered({**defaults(cells), **parameters}),
-        notes=(*captured.notes, _note(lines, has_cell=place > 0)),
+        notes=(*captured.notes, *outside, _note(lines, has_cell=place > 0)),
     )
 
 

@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from posixpath import normpath
 from typing import Final
 
 from springtide.scheduler.capture.command import Captured
 from springtide.scheduler.capture.file_use import dotted, file_use
 from springtide.scheduler.capture.imports import MAGIC, imports_of_tree
+from springtide.scheduler.project_tree import PLACE
 from springtide.scheduler.wire import Submission
 from springtide.scheduler.wording import LONG_GIVEN, given, listed
 
@@ -160,19 +163,33 @@ def _texts(request: Submission, captured: Captured) -> Iterator[tuple[str, str]]
     if request.kind != "command":
         yield captured.name or request.kind, captured.source
         return
-    own = {**captured.files, **captured.in_place}
-    files = {path: content for path, content in own.items() if path.endswith(".py")}
-    if captured.project is not None:
-        files |= captured.project.modules(["."])
-    for path in _reached(files, request.argv):
-        yield path, files[path].decode(errors="replace")
+    files, project = {**captured.files, **captured.in_place}, captured.project
+    first = [path for path in files if any(word == path or word.endswith(f"/{path}") for word in request.argv)]
+    folder = ""
+    if project is not None:
+        place = project.place_of(Path(captured.cwd)) or "."
+        folder = "" if place == "." else f"{place}/"
+        files |= project.modules(["."])
+        first += [_in_tree(word, folder) for word in request.argv]
+    texts = {path: content for path, content in files.items() if path.endswith(".py")}
+    for path in _reached(texts, first, request.argv, folder):
+        yield path, texts[path].decode(errors="replace")
 
 
-def _reached(files: Mapping[str, bytes], argv: Sequence[str]) -> list[str]:
-    """Return the paths of the program's files: those in its command, and the modules that they import in turn."""
-    pending = [path for path in files if any(word == path or word.endswith(f"/{path}") for word in argv)]
-    pending += [path for before, word in pairwise(argv) if before == "-m" for path in _modules(word, ROOTS, files)]
-    folders = [*ROOTS, *(f"{path.rpartition('/')[0]}/" for path in pending if "/" in path)]
+def _in_tree(word: str, folder: str) -> str:
+    """Return the path in the project that a word of a command means, if it is one."""
+    return normpath(word.removeprefix(f"{PLACE}/") if word.startswith(f"{PLACE}/") else f"{folder}{word}")
+
+
+def _reached(files: Mapping[str, bytes], first: Sequence[str], argv: Sequence[str], folder: str) -> list[str]:
+    """Return the paths of the program's files: the ``first``, and the modules that they import in turn.
+
+    ``folder`` is the working directory in the project, with a slash at its end, empty for the root.
+    """
+    roots = tuple(dict.fromkeys((folder, *ROOTS)))
+    pending = [path for path in first if path in files]
+    pending += [path for before, word in pairwise(argv) if before == "-m" for path in _modules(word, roots, files)]
+    folders = [*roots, *(f"{path.rpartition('/')[0]}/" for path in pending if "/" in path)]
     seen: list[str] = []
     while pending:
         path = pending.pop(0)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from springtide.scheduler import wording
+from springtide.scheduler.arguments import typed_words
 from springtide.scheduler.client.presets import as_filled
 from springtide.scheduler.wire import (
     IMAGE_VARIABLE,
@@ -46,6 +47,12 @@ LATE = 60.0
 def state_words(of: Job | Attempt | TrialRow) -> str:
     """Return the state of a job, an attempt or a trial in words; older services give its code alone."""
     return of.shown or of.state
+
+
+def typed_command(job: Job) -> list[str]:
+    """Return the words of a job's command with the paths that the person typed, as far as the answer has them."""
+    tree = None if job.environment is None else job.environment.tree
+    return typed_words(job.argv, None if tree is None else tree.root)
 
 
 def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str]]:

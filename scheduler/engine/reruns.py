@@ -19,7 +19,15 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.arguments import Argument, BadArgument, Typed, changed, program_words, shown_words
+from springtide.scheduler.arguments import (
+    Argument,
+    BadArgument,
+    Typed,
+    changed,
+    program_words,
+    shown_words,
+    typed_words,
+)
 from springtide.scheduler.engine.environments import environment_sent
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -111,7 +119,7 @@ def with_arguments(spec: JobSpec, typed: Typed) -> JobSpec:
     except BadArgument as error:
         field = f"arguments.{error.name}"
         raise Refusal(422, "invalid", error.message, field=field, hint=error.hint) from None
-    source = shlex.join(words) if spec.kind == "command" else spec.source
+    source = shlex.join(typed_words(words, _root(spec))) if spec.kind == "command" else spec.source
     return structs.replace(spec, argv=tuple(words), arguments=arguments, source=source)
 
 
@@ -208,7 +216,8 @@ class RerunCalls:
                 "trial",
                 f"The job {wording.given(job_id)} is a trial of the sweep {wording.given(job.sweep)}, and is "
                 "not run again by itself.",
-                hint="Retry the failed trials of the sweep while it is unfinished, or run the whole sweep again.",
+                hint="Retry the failed trials of the sweep while it is unfinished, send them as another sweep, or "
+                "run the whole sweep again.",
             )
         return job
 
@@ -347,6 +356,10 @@ def _tree(spec: JobSpec) -> str | None:
     return None if spec.tree is None else spec.tree.digest
 
 
+def _root(spec: JobSpec) -> str | None:
+    return None if spec.tree is None else spec.tree.root
+
+
 def _by_name(
     kind: str, tables: Sequence[Mapping[str, Any]], shown: Callable[[Any], str]
 ) -> Iterator[wire.Difference]:
@@ -357,7 +370,8 @@ def _by_name(
 
 def _commands(specs: Sequence[JobSpec]) -> Iterator[wire.Difference]:
     """Yield the commands from the first difference that is none of arguments, which are compared by name."""
-    commands = [program_words(spec.kind, shown_words(spec.kind, spec.argv, spec.source)) for spec in specs]
+    shown = [shown_words(spec.kind, typed_words(spec.argv, _root(spec)), spec.source) for spec in specs]
+    commands = [program_words(spec.kind, words) for spec, words in zip(specs, shown, strict=True)]
     same = sum(1 for _ in takewhile(lambda values: len(set(values)) == 1, zip(*commands, strict=False)))
     rests = [shlex.join(argv[same:]) for argv in commands]
     yield wire.Difference(kind="command", name="command", values=[rest or NONE for rest in rests])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from springtide.scheduler.sentences.decisions import label, quoted_name
 from springtide.scheduler.sentences.sentence import (
     Params,
@@ -23,6 +25,8 @@ from springtide.scheduler.wording import amount, count, duration, exactly, sente
 OWN_FILES = "unless the program finds files of its own"
 """The exception for jobs without reported checkpoints, which the pool cannot check."""
 NO_PROGRESS = "without progress, which is a later step or, in a job that reports no steps, a checkpoint"
+_MISSING_ABOVE = re.compile(r"(?i:no such file or directory).*['\"]\.\./")
+"""The error of a program that opens a file by a relative path that leads above its folder."""
 
 
 def _held(p: Params) -> Sentences:
@@ -164,6 +168,10 @@ def _failed(p: Params) -> Sentences:
     elif "code" not in p:
         yield cause("It ended without an exit code.")
     yield from detail(p)
+    if _MISSING_ABOVE.search(str(p.get("detail") or "")):
+        yield Sentence(
+            Role.DETAIL, "A job in a copy of its project needs the absolute path of what lies outside of it."
+        )
     if "retry" in p:
         yield follows(f"It is run again: retry {amount(number(p, 'retry'))} of {amount(number(p, 'retries'))}.")
 

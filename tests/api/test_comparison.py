@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from springtide.scheduler.arguments import of_command, of_values
-from springtide.scheduler.engine.reruns import MOST_PROJECT_FILES, differences
+from springtide.scheduler.engine.reruns import MOST_PROJECT_FILES, differences, with_arguments
 from springtide.scheduler.project_tree import TreeFile, file_digests, pack
 from springtide.scheduler.store.records import JobRecord, JobSpec
 from springtide.scheduler.wire import ProjectTree
@@ -96,6 +96,25 @@ async def test_programs_that_differ_are_compared_as_commands(running: Any) -> No
     two = await running.submit("susan", "python3", "-u", "other.py", "--lr", "1")
     (found,) = (await comparison(running, "susan", one["id"], two["id"])).json()["differences"]
     assert (found["kind"], found["values"]) == ("command", ["train.py", "-u other.py"])
+
+
+def test_programs_of_a_project_are_shown_by_the_paths_that_were_typed() -> None:
+    command = JobSpec(
+        id="1",
+        seq=1,
+        user="s",
+        project="s",
+        submitted=0.0,
+        name="f",
+        kind="command",
+        argv=("python", "{project_tree}/fit.py"),
+        tree=ProjectTree(root="/home/s/study", digest="0" * 64),
+    )
+    other = msgspec.structs.replace(command, argv=("python", "-u", "fit.py"))
+    assert rows(JobRecord(command), JobRecord(other)) == {"command": ["/home/s/study/fit.py", "-u fit.py"]}
+    again = with_arguments(command, {"--lr": "0.1"})
+    assert again.argv[1] == "{project_tree}/fit.py"
+    assert again.source == "python /home/s/study/fit.py --lr 0.1"
 
 
 async def test_a_long_source_is_not_compared_line_by_line(running: Any) -> None:

@@ -77,8 +77,10 @@ async def test_a_deleted_job_is_said_to_be_deleted_to_those_who_could_see_it(run
         for path in (f"/jobs/{job}", f"/jobs/{job}/log", f"/events?job={job}"):
             answer = await running.as_(user).get(path)
             assert (answer.status_code, answer.json()["message"]) == (404, text)
+            assert answer.json()["code"] == "deleted"
     stranger = (await running.as_("jemma").get(f"/jobs/{job}")).json()
     unknown = (await running.as_("susan").get("/jobs/abcdefghijkl")).json()
+    assert stranger["code"] == unknown["code"] == "not_found"
     assert (stranger["message"], unknown["message"]) == (
         f"There is no job “{job}”.",
         "There is no job “abcdefghijkl”.",

@@ -350,6 +350,22 @@ def test_absolute_paths_of_copied_files_lead_to_the_copies(project: Path, here: 
     assert f"Read in place by its absolute path: {project}/data/x.npy." in captured.notes
 
 
+def test_a_relative_path_to_data_beside_the_project_is_named_with_the_path_to_give(project: Path) -> None:
+    home = project.parent
+    write(home, data__x_dot_npy="", data__y_dot_npy="")
+    write(project, code__train_dot_py="", inner__z_dot_npy="")
+    words = ["python", "train.py", "--in", "../inner/z.npy", "--new", "../../nowhere.npy", f"{home}/data/x.npy"]
+    below = Here(project / "code", home=home)
+    assert not any("outside" in note for note in capture_words(words, below).notes)
+    found = capture_words([*words, "--data=../../data/x.npy", "more=./../../data/y.npy"], below)
+    assert found.notes[-1] == (
+        "../../data/x.npy and ./../../data/y.npy lie outside of the project: the job, which runs in a copy of it, "
+        f"does not find them there. Give the absolute paths: {home}/data/x.npy and {home}/data/y.npy."
+    )
+    in_place = capture_words(["cat", "../data/x.npy"], Here(project, home=home, in_place=True))
+    assert not any("outside" in note for note in in_place.notes)
+
+
 def test_modules_of_the_search_path_in_the_project_are_those_of_the_copy(
     project: Path, here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_terminal_of_a_job_that_ends_says_so_once(environment: dict[str, str],
     terminal.until(b"ready\r\n")
     run("cancel", job)
     terminal.until("The job “sleep” has ended: cancelled.\r\n".encode())
+    assert terminal.before_match.endswith(b"\r\n")
     assert b"attempt" not in terminal.before_match
     assert terminal.end() in {129, 137, 255}
 

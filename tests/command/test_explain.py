@@ -82,7 +82,8 @@ def test_a_job_that_waits(pool: Pool) -> None:
     assert "  Reason: Waiting for 4 GPUs on one node: none is free." in said
     assert "  What would change it: It could start if the job “first” of “vision” ended." in said
     assert "  When: Next in line of “vision”. Likely starts in about" in said
-    assert "  Project: vision has a quota of 2 GPUs, holds 4 (2 borrowed) of a fair share of 4" in said
+    held = "and holds 4 GPUs (2 borrowed) of a fair share of 4. Its waiting jobs ask for "
+    assert f"  Project: vision has a quota of 2 GPUs, {held}" in said
     assert "Submitted again with other options:\n  --gpus 2: " in said
     high = said.partition("  --priority high: ")[2]
     assert high.startswith(

@@ -112,6 +112,12 @@ def test_a_project_is_frozen_and_changed_for_a_time(run: Run) -> None:
         assert "springtide unfreeze susan" in run("explain", job).out
         changed = run("set-project", "susan", "--weight", "2", "--until", "7d", user="admin")
         assert (changed.code, "The values before return at" in changed.out) == (0, True), changed.err
+        assert changed.out.startswith("susan now has a weight of 2.0. ")
+        for option, value, words in (
+            ("--build-quota", "1", "a build quota of 1"),
+            ("--limit", "none", "no limit"),
+        ):
+            assert run("set-project", "susan", option, value, user="admin").out == f"susan now has {words}.\n"
         assert "(until 20" in run("needs", user="admin").out
         shown = run("projects").out
         assert "susan was frozen by admin at" in shown

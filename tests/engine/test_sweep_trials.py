@@ -37,8 +37,9 @@ async def test_failed_trials_are_retried_as_asked(pool):
     again = [row.job for row in (await rows(pool, one.id)).items][:2]
     assert again == [f"{one.id}t0r2", f"{one.id}t1r2"]
     assert (await pool.job(f"{one.id}t0")).state == "failed"
-    with pytest.raises(Refusal, match="nothing to retry"):
+    with pytest.raises(Refusal, match=r"has ended \(succeeded\), and begins no more trials\.$") as refused:
         await pool.engine.sweeps.retry(one.id)
+    assert refused.value.hint == "Submit another sweep."
 
 
 async def test_trials_that_fail_at_once_make_no_storm(pool):
@@ -74,6 +75,14 @@ async def test_some_failed_trials_do_not_make_a_sweep_fail(pool):
     assert ended.state == "succeeded"
     assert ended.reason.text == "Of 3 trials, 2 succeeded and 1 failed."
     assert (ended.state, ended.shown) == ("succeeded", "succeeded, 1 of 3 trials failed")
+    sweeps, more = pool.engine.sweeps, wire.TrialsEdit(number=4)
+    for change in (sweeps.retry(one.id), sweeps.edit(one.id, more)):
+        with pytest.raises(Refusal) as refused:
+            await change
+        assert refused.value.message == (
+            f"The sweep “{one.id}” has ended (succeeded, 1 of 3 trials failed), and begins no more trials."
+        )
+        assert 'sweep.trials(state="failed")' in refused.value.hint
 
 
 async def test_retries_hold_for_each_trial(pool):

@@ -90,6 +90,19 @@ async def test_a_program_that_hangs_in_a_library_shows_the_stacks_of_its_threads
     assert status.phase == "running"
 
 
+async def test_notebook_code_is_called_as_in_the_errors_of_failed_jobs(bench: LocalBench) -> None:
+    sent = """
+from springtide.widgets.submission.sent import Call, Source
+file = "/tmp/ipykernel_7/405.py"
+text = "def train():\\n    hangs_in_a_library()\\n"
+exec(compile(text, file, "exec"), globals())
+Call(train, {file: Source(text, "In [13]")})()
+"""
+    said = await stack(bench, await run(bench, f"{HANGS}{sent}"))
+    assert 'File "In [13]", line 2 in train' in said
+    assert 'File "/tmp/ipykernel' not in said
+
+
 async def test_a_process_runs_while_one_of_its_threads_does(bench: LocalBench) -> None:
     spins = "def spin():\n    while True:\n        pass\nthreading.Thread(target=spin, daemon=True).start()"
     said = await stack(bench, await run(bench, f"{HANGS}\n{spins}\nprint('ready', flush=True)\ntime.sleep(600)"))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from pages_service import Service
 from playwright.sync_api import Page, expect
+from waiting_feed import WAITING
 
 from springtide.scheduler import wire
 from springtide.scheduler.refusal import Refusal
@@ -89,6 +90,20 @@ def test_a_waiting_job_is_edited_on_its_page_and_a_refusal_shows_in_the_form(vis
         assert (found.project, found.options.priority, found.options.time_limit) == ("nlp", 75, 7200.0)
     finally:
         pool.people.groups["nlp"] = ["joe"]
+
+
+def test_jobs_are_moved_to_projects_of_the_viewer_alone(gallery: Page) -> None:
+    gallery.evaluate(WAITING)
+    gallery.evaluate("feed.pool = { projects: ['vision', 'nlp', 'led'].map((name) => ({ name })) }")
+    assert gallery.evaluate("feed.projects") == []
+    gallery.evaluate("feed.me = { name: 'susan', admin: false, projects: [{ name: 'vision' }] }")
+    assert gallery.evaluate("feed.projects") == ["vision"]
+    gallery.evaluate(
+        "feed.viewer = { name: 'susan', admin: false, administers: (name) => name === 'led', projects: ['nlp'] }"
+    )
+    assert gallery.evaluate("feed.projects") == ["nlp", "led"]
+    gallery.evaluate("feed.viewer.admin = true")
+    assert gallery.evaluate("feed.projects") == ["vision", "nlp", "led"]
 
 
 def test_several_jobs_are_held_edited_and_released_from_the_list(visit: Visit, pool: Service) -> None:

@@ -14,10 +14,10 @@ from springtide.scheduler.project_tree import TreeFile
 from springtide.scheduler.wire import Submission
 
 
-def words_of(argv: list[str], files: dict[str, str], **more: Any) -> str:
+def words_of(argv: list[str], files: dict[str, str], cwd: str = "/work", **more: Any) -> str:
     """Return what is said about a command in a project with these files."""
     project = Project(Path("/work"), {path: TreeFile(text.encode()) for path, text in files.items()})
-    captured = Captured("command", "train", tuple(argv), {}, "/work", project=project)
+    captured = Captured("command", "train", tuple(argv), {}, cwd, project=project)
     return pause_words(Submission(argv=argv, **more), captured)
 
 
@@ -189,6 +189,26 @@ def test_text_that_is_no_python_is_no_sign(text: str) -> None:
 def test_the_program_is_found_in_its_project(argv: list[str], place: str) -> None:
     files = {place: "import library", "src/library.py": "import springtide.training"}
     assert words_of(argv, files).startswith(f"Signs that {place} resumes")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["python", "train.py"],
+        ["python", "./train.py"],
+        ["python", "-m", "train"],
+        ["torchrun", "../code/train.py"],
+        ["python", "{project_tree}/code/train.py"],
+    ],
+)
+def test_a_program_below_the_root_is_the_one_of_the_working_directory(argv: list[str]) -> None:
+    files = {
+        "code/train.py": "import library",
+        "code/library.py": "import springtide.training",
+        "train.py": "import torch\ntorch.save(1, 'a.pt')",
+    }
+    said = "Signs that code/train.py resumes after a pause: springtide.training. Whether it does is not checked."
+    assert words_of(argv, files, "/work/code") == said
 
 
 def test_a_notebook_is_read_by_its_cells() -> None:

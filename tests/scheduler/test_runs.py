@@ -122,6 +122,32 @@ def test_conditions_that_hold(condition: str) -> None:
     assert holds(parse(condition), run(), NOW)
 
 
+@pytest.mark.parametrize(
+    ("value", "typed"),
+    [
+        ("3 4", "3"),
+        ("fit-05", "05"),
+        ("fit-5", "-5"),
+        ("run 1e3", "1E3"),
+        ("batch 2h", "2h"),
+        ("none yet", "None"),
+        ("fit 1.50", "1.50"),
+        (30, "3"),
+        (0.001, "1e-3"),
+    ],
+)
+def test_a_part_of_a_text_is_looked_for_as_it_was_typed(value: Value, typed: str) -> None:
+    given = run(arguments={"seeds": Argument(value=value)}, name=str(value))
+    assert holds(parse(f"seeds ~ {typed}"), given, NOW)
+    assert holds(parse(f"name ~ '{value}' and not name ~ 77"), given, NOW)
+    assert not holds(parse(f"seeds ~ {typed}"), run(arguments={"seeds": Argument(value="abc")}), NOW)
+
+
+def test_a_column_of_numbers_has_no_parts_but_its_number() -> None:
+    assert holds(parse("gpus ~ 4 and last.val_loss ~ 0.4"), run(), NOW)
+    assert not holds(parse("gpus ~ 5"), run(), NOW)
+
+
 WRITTEN = ["1", "1.0", "1e0"]
 
 

@@ -654,6 +654,14 @@ def test_a_sentence_names_the_first_alternative_that_is_short() -> None:
     assert sentences.starts_if_sentences(StartsIf((many,)), lambda job: (job, "vision"), AMOUNTS) == ()
 
 
+@pytest.mark.parametrize(("path", "is_above"), [("../data/x.npz", True), ("data/../x.npz", False)])
+def test_a_program_that_misses_a_file_beside_its_project_gets_a_hint(path: str, is_above: bool) -> None:
+    error = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}' (fit.py, line 3)"
+    said = sentences.text(Reason("engine-failed", {"kind": "exit", "detail": error, "code": 1}))
+    hint = " A job in a copy of its project needs the absolute path of what lies outside of it."
+    assert said == f"{error}.{hint if is_above else ''}"
+
+
 def test_numbers_of_a_pool_with_several_types_say_of_which_they_are() -> None:
     about: dict[str, Any] = {"at": "vision", "project": "vision", "gpus": 2, "workers": 1, "of_type": "t4"}
     about |= {

@@ -88,6 +88,23 @@ def test_without_a_tagged_cell_parameters_are_set_at_the_top_which_the_note_says
     assert "at the top of the notebook, since no cell has the tag “parameters”" in captured.notes[-1]
 
 
+def test_parameters_and_arguments_that_lead_out_of_the_project_are_named(here, study) -> None:
+    place = here.cwd / "inside"
+    place.mkdir()
+    study.rename(place / "study.ipynb")
+    (here.cwd / "x.npz").touch()
+    inside = Here(place, home=here.cwd)
+    said = (
+        "../x.npz lies outside of the project: the job, which runs in a copy of it, does not find it there. "
+        f"Give the absolute path: {here.cwd}/x.npz."
+    )
+    for captured in (
+        capture("study.ipynb", (), {"name": "../x.npz"}, inside),
+        capture(lambda path: path, ("../x.npz",), {}, inside),
+    ):
+        assert [note for note in captured.notes if "outside" in note] == [said]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -49,6 +49,10 @@ def test_a_job_gets_what_it_does_not_say_from_its_preset(pool: Pool) -> None:
 
 def test_forecasts_and_presets_are_shown_before_anything_is_sent(pool: Pool) -> None:
     assert [(each.name, each.projects) for each in pool.presets] == [("small", ["vision"]), ("gang", ["vision"])]
+    lines = repr(pool.presets).splitlines()
+    assert [line.split()[0] for line in lines] == ["preset", "small", "gang"]
+    assert "For a first try." in lines[1]
+    assert ">For a first try.</td>" in pool.presets._repr_html_()
     assert pool.when(preset="small").forecast is not None
     with pytest.raises(PoolError, match=r"Jobs of project “vision” have no preset “smal”\. Did you mean “small”"):
         pool.submit("true", preset="smal")

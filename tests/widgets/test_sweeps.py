@@ -16,6 +16,7 @@ import pytest
 
 from springtide.scheduler.wire.run_table import csv_of
 from springtide.training import current_job
+from springtide.widgets.connection import PoolError
 from springtide.widgets.display.document import JOB_TYPE
 from springtide.widgets.errors import (
     JobFailedError,
@@ -140,6 +141,11 @@ def test_trials_that_fail_are_named_and_may_be_tried_again(pool, workdir, until)
         sweep.results()
     assert "OSError: no data at /x" in raised.value.traceback
     assert sweep.results(missing=None) == [0, None, 2]
+    assert (sweep.state, sweep.shown) == ("succeeded", "succeeded, 1 of 3 trials failed")
+    with pytest.raises(PoolError, match=r"\(succeeded, 1 of 3 trials failed\), and begins no more trials"):
+        sweep.retry()
+    failed = [trial.parameters["item"] for trial in sweep.trials(state="failed")]
+    assert pool.map(picky, failed).results(LIMIT_S) == [1]
 
 
 def test_ended_trials_stay_when_the_rest_is_cancelled(pool, workdir, until) -> None:

@@ -23,7 +23,13 @@ from springtide.scheduler.capture import (
     split_command,
     with_parameters,
 )
-from springtide.scheduler.capture.command import in_place_note, project_of, search_path_variable, search_places
+from springtide.scheduler.capture.command import (
+    in_place_note,
+    outside_notes,
+    project_of,
+    search_path_variable,
+    search_places,
+)
 from springtide.scheduler.capture.imports import Imports
 from springtide.scheduler.capture.project import Project
 from springtide.scheduler.wording import article, given
@@ -98,11 +104,18 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
         source=payload.source[:SOURCE_CAP],
         arguments=payload.arguments,
         env={} if project is None else search_path_variable(project, here, search_places(project, here.python)),
-        notes=(*payload.notes, *((in_place_note(here),) if project is None else project.notes())),
+        notes=(*payload.notes, *_notes(payload, project, here)),
         sizes=payload.sizes,
         imports=payload.imports if project is None else _others(payload.imports, project),
         project=project,
     )
+
+
+def _notes(payload: Payload, project: Project | None, here: Here) -> list[str]:
+    if project is None:
+        return [in_place_note(here)]
+    values = [argument.value for argument in payload.arguments.values()]
+    return [*project.notes(), *outside_notes(values, project, here.cwd)]
 
 
 def _others(imports: Imports, project: Project) -> Imports:

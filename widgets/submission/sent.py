@@ -113,10 +113,17 @@ def compile_cell(source: str) -> list[CodeType]:
 
 
 def show_sources(sources: Mapping[str, Source]) -> None:
-    """Let tracebacks find the texts. A size without a time keeps them from being looked up on disk."""
+    """Let tracebacks find the texts, and stacks the names.
+
+    A size without a time keeps the texts from being looked up on disk.
+    """
     for name, source in sources.items():
         lines = source.text.splitlines(keepends=True)
         linecache.cache[name] = (len(source.text), None, lines, source.label)
+    with suppress(ImportError):  # the library in the job's image is older
+        from springtide.training.stacks import name_cells  # noqa: PLC0415 - sent to the job, which has the library
+
+        name_cells({name: source.label for name, source in sources.items()})
 
 
 async def _run(codes: list[CodeType], namespace: dict[str, Any]) -> Any:

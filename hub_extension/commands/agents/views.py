@@ -21,6 +21,7 @@ from springtide.scheduler.client.descriptions import (
     prospect,
     resumes_from,
     state_words,
+    typed_command,
 )
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import (
@@ -94,7 +95,7 @@ def summary(job: Job, now: float, text: int = COMMAND, headline: str = "") -> an
         untrusted=answers.JobTexts(
             names=aliases.names,
             name=clipped(job.name, WORDS),
-            command=clipped_words(job.argv, text),
+            command=clipped_words(typed_command(job), text),
             arguments=clipped(arguments_words(job), text),
             tags=clipped_words(job.options.tags, text),
             note=clipped(job.note, text),

@@ -19,7 +19,7 @@ const LIVE_IN_FRONT = "Live while this page is in front";
 const AGAIN_MS = 5000;
 const YOUNG_MS = 5000;
 
-const { prefix, hub, xsrf, user, admin, administers, notified, job } =
+const { prefix, hub, xsrf, user, admin, administers, projects, notified, job } =
   document.querySelector('meta[name="springtide"]').dataset;
 
 let shownCode = null;
@@ -28,7 +28,10 @@ const notices = new BrowserNotices(prefix, notified === "yes", () => stream?.loo
 
 const administered = new Set(JSON.parse(administers));
 
-/** The addresses and the viewer of this page; `administers` returns whether the viewer administers a project. */
+/**
+ * The addresses and the viewer of this page; `administers` returns whether the viewer administers a project, `projects`
+ * are the names of those that the viewer is a member of.
+ */
 export const site = {
   prefix,
   hub,
@@ -36,6 +39,7 @@ export const site = {
   admin: admin === "yes",
   administersSome: admin === "yes" || administered.size > 0,
   administers: (project) => admin === "yes" || administered.has(project) || administered.has(""),
+  projects: JSON.parse(projects),
   job,
 };
 
@@ -131,7 +135,7 @@ function isLoggedOut(problem) {
 
 /** The `PoolFeed` of the page. Its stream has the events of the pool and of all jobs, or those of the `only` job. */
 export function followPool(only = null) {
-  const viewer = { name: user, admin: site.admin, administers: site.administers };
+  const viewer = { name: user, admin: site.admin, administers: site.administers, projects: site.projects };
   return new PoolFeed(
     { call, openFile, follow: (on, show) => followEvents(on, only, show) },
     { pageOf: jobPath, compareOf: comparePath, boardOf: boardPath },

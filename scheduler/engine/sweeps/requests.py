@@ -23,6 +23,12 @@ from springtide.scheduler.store.records import JobRecord, SweepStanding, TrialQu
 from springtide.scheduler.wording import given
 from springtide.scheduler.workload import Workload
 
+FAILED_AGAIN: Final = (
+    "Send the failed ones as another sweep, in Python: "
+    'pool.sweep(train, [trial.parameters for trial in sweep.trials(state="failed")]). '
+    "With retries=1 a trial is tried again when it fails."
+)
+
 
 def pause(transaction: Transaction, sweep: JobRecord, by: str) -> None:
     """Begin no more trials, and pause those that are unfinished, for the user ``by``."""
@@ -121,12 +127,14 @@ def check_unfinished(job: JobRecord, what: str) -> None:
             409, "no_sweep", f"The job {wording.given(job.id)} is no sweep, so it has no trials to {what}."
         )
     if job.state.final or job.standing.stopping:
-        state = job.state.value if job.state.final else JobState.CANCELLED.value
+        standing = _standing(job)
+        trials = f", {wording.trials_failed(standing.failed, standing.number)}" if standing.failed else ""
+        ended = f"has ended ({job.state}{trials})" if job.state.final else "is being cancelled"
         raise Refusal(
             409,
             "ended",
-            f"The sweep {wording.given(job.id)} has ended ({state}); there is nothing to {what}.",
-            hint="Submit a sweep of the missing trials. With retries=1 failed trials are retried automatically.",
+            f"The sweep {wording.given(job.id)} {ended}, and begins no more trials.",
+            hint=FAILED_AGAIN if standing.failed and standing.generation is None else "Submit another sweep.",
         )
 
 

@@ -19,6 +19,8 @@ from contextlib import suppress
 WORKER = "SPRINGTIDE_WORKER_PID"
 """Variable with the pid of the first process of the worker."""
 FILE = re.compile(r"/memfd:springtide-stack-(\d+) \(deleted\)")
+CELLS = "/memfd:springtide-cells (deleted)"
+"""The file in which a program of `springtide.training` writes how failures call its notebook code, by file."""
 MOST_PROCESSES = 64
 MOST_FRAMES = 100
 """Number of frames of a thread that are shown, the innermost ones; Python itself writes no more."""
@@ -101,7 +103,22 @@ def stack(pid: int) -> str | None:
     shown = "R" if is_busy(pid) else state
     head = f"Process {pid}: {' '.join(words)[:500]} ({STATES.get(shown, shown)})"
     text, hint = written(pid, state)
+    for file, label in cells(pid).items():
+        text = text.replace(f'File "{file}"', f'File "{label}"')
     return f"{head}\n{text or read_by_py_spy(pid, hint) or waits(pid)}"
+
+
+def cells(pid: int) -> dict[str, str]:
+    """Return how failures call the notebook code of a process, such as ``In [8]``, by the names in its stacks."""
+    import json  # noqa: PLC0415 - the supervisor imports this module, and starts fast
+
+    with suppress(OSError, ValueError, AttributeError):
+        for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+            if os.readlink(f"/proc/{pid}/fd/{name}") == CELLS:  # noqa: PTH115
+                with open(f"/proc/{pid}/fd/{name}", "rb") as file:  # noqa: PTH123 - light to start
+                    found = json.loads(file.read(MOST_BYTES))
+                return {written: label for written, label in found.items() if isinstance(label, str)}
+    return {}
 
 
 def is_busy(pid: int) -> bool:

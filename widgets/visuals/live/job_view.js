@@ -13,6 +13,7 @@ import { awayWords, isLive } from "./stale.js";
 const LOG_LINES = 200;
 const LOG_TAIL = 64 * 1024;
 const FILES_LISTED = 20;
+const NOT_FOUND = "not_found";
 const CONNECTING = "Connecting to the pool…";
 
 /**
@@ -163,11 +164,17 @@ function drawOutput(element, live, output, editor, outputs, checkpoints) {
 
 /** The reason why the job's actions are disabled, or null if they are enabled. */
 function blockedWords({ feed, job, problem }, shownAt) {
-  if (problem?.status === 404) return problem.message;
+  const asItWas = `The card shows the job as it was ${ago(shownAt, clockNow())}.`;
+  if (problem?.status === 404) return `${missingWords(problem)} ${asItWas}`;
   if (job !== null && isFinal(job.state)) return null;
   if (isLive(feed)) return job === null ? (problem?.message ?? CONNECTING) : null;
   if (feed.connection.state === "connecting" && problem === null) return CONNECTING;
-  return `${awayWords(feed)} The card shows the job as it was ${ago(shownAt, clockNow())}.`;
+  return `${awayWords(feed)} ${asItWas}`;
+}
+
+/** Why there is no job for a card. Whoever may not see a job does not learn whether it exists. */
+function missingWords({ code, message }) {
+  return code === NOT_FOUND ? "You may not see this job, or the pool does not have it any more." : message;
 }
 
 function lastLines(text) {

@@ -14,7 +14,7 @@ export class PoolFeed {
    *   throw errors with `status` and `message`. `follow(on, show)` follows the events, as `followEvents` does
    * @param links `pageOf(id)`: address of a job's own page, or null; `compareOf(ids)`: address of a comparison, left out if
    *   there is none; `boardOf(ids)`: address of their TensorBoard; `target`: where links open
-   * @param viewer the viewer, if known: `name`, `admin` and `administers(project)`; else fetched from the API
+   * @param viewer the viewer, if known: `name`, `admin`, `administers(project)`, names of own `projects`; else from the API
    */
   constructor({ call, openFile, follow }, links, viewer = null) {
     this.call = call;
@@ -143,9 +143,13 @@ export class PoolFeed {
     return Boolean(person?.admin || person?.administers?.(job.project));
   }
 
-  /** The names of the projects that the viewer knows. */
+  /** The names of the projects to which the viewer may move jobs: for an administrator of the pool all of them. */
   get projects() {
-    return (this.pool?.projects ?? []).map(({ name }) => name);
+    const all = (this.pool?.projects ?? []).map(({ name }) => name);
+    const person = this.viewer ?? this.me;
+    if (person?.admin) return all;
+    const own = new Set(this.viewer?.projects ?? this.me?.projects.map(({ name }) => name));
+    return all.filter((name) => own.has(name) || person?.administers?.(name));
   }
 
   /** Opens the stream while the page shows anything that can change, and closes it otherwise. */

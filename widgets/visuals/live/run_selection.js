@@ -36,7 +36,7 @@ const MOVES = new Set(["archive", "unarchive", "pin", "unpin"]);
 const MOST_AGAIN = 20;
 const MOST = 200;
 const MOST_COMPARED = 20;
-const NOT_FOUND = "not_found";
+const GONE = new Set(["not_found", "deleted"]);
 
 /** What became of an action: the jobs it was done to, and the reasons why it was not done to others. */
 class Outcome {
@@ -65,7 +65,7 @@ class Outcome {
 }
 
 const nameOf = (job) => clean(job.name) || job.id;
-const whyNot = ({ code, message }) => (code === NOT_FOUND ? "There is no such job any more." : message);
+const whyNot = ({ code, message }) => (GONE.has(code) ? "There is no such job any more." : message);
 
 /** The links to the comparison and the TensorBoard of the selected jobs, or the reason why too many are selected. */
 function comparing(jobs, { compareOf, boardOf }) {
@@ -360,7 +360,7 @@ export class Selection {
   /** Notes why nothing was done to a job; one that is not there any more leaves the list. */
   #refuse(outcome, jobs, id, problem) {
     outcome.refuse(whyNot(problem), 1, [nameOf(jobs.find((job) => job.id === id) ?? { id })]);
-    if (problem.code === NOT_FOUND) this.feed.hearDeleted(id);
+    if (GONE.has(problem.code)) this.feed.hearDeleted(id);
   }
 
   #erasure(jobs) {
