@@ -46,7 +46,7 @@ def unknown_job(job_id: str) -> Refusal:
         404,
         UNKNOWN,
         f"There is no job {given(job_id)}.",
-        hint="Jobs go by their ids here, not by their names: `springtide jobs` and the page My jobs list them.",
+        hint="Jobs go by their ids here, not by their names: find them with springtide jobs or on My jobs.",
     )
 
 

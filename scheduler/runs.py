@@ -39,9 +39,12 @@ NAME = re.compile(_NAME)
 _LEFT, _RIGHT = "\N{LEFT SINGLE QUOTATION MARK}", "\N{RIGHT SINGLE QUOTATION MARK}"
 _QUOTED = rf"'[^']*'|\"[^\"]*\"|“[^”]*”|{_LEFT}[^{_RIGHT}]*{_RIGHT}"
 _MINUS = "\N{MINUS SIGN}"
+_UNIT = "(?:s|min|m|h|d)"
+_PART = rf"\d+(?:\.\d+)?\s*{_UNIT}"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<date>\d{{4}}-\d{{1,2}}-\d{{1,2}}(?:T[\d:.]*\d(?:Z|[+-]\d\d:?\d\d)?)?(?![\w.]))"
-    rf"|(?P<number>[+\-{_MINUS}]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+\-{_MINUS}]?\d+)?(?P<unit>s|min|m|h|d)?(?![\w.]))"
+    rf"|(?P<number>(?P<amount>[+\-{_MINUS}]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+\-{_MINUS}]?\d+)?)"
+    rf"(?:\s*(?P<unit>{_UNIT})(?P<more>(?:\s*{_PART})*))?(?![\w.]))"
     rf"|(?P<operator>==|!=|<=|>=|[=<>~≤≥≠])|(?P<bracket>[()\[\],])|(?P<quoted>{_QUOTED})"
     rf"|(?P<prefixed>(?:argument|last|best)\.(?:{_QUOTED}))|(?P<name>{_NAME})|(?P<word>[^\s()\[\],<>=!~≤≥≠]+))"
 )
@@ -58,6 +61,7 @@ _CONSTANTS: Final[Mapping[str, Value]] = {
     "true": True,
     "false": False,
     "none": None,
+    "null": None,
     "nan": math.nan,
     "inf": math.inf,
     "+inf": math.inf,
@@ -180,6 +184,11 @@ def value_of(run: Run, name: str, now: float) -> Cell:
     return None
 
 
+def _may_be_none(run: Run, name: str) -> bool:
+    """Return whether none is the value of a run by this name: of a column, or of an argument that is there."""
+    return name in FIELDS or name in run.arguments or name.removeprefix(ARGUMENT) in run.arguments
+
+
 def _shown(argument: Argument) -> Value | Secret:
     return Secret.HIDDEN if argument.hidden else argument.value
 
@@ -296,7 +305,8 @@ def holds(condition: Condition, run: Run, now: float) -> bool:
     match condition:
         case Comparison(name, operator, value, from_now):
             moment = now + value if from_now and isinstance(value, float) else value
-            return _compared(value_of(run, name, now), operator, moment)
+            cell = value_of(run, name, now)
+            return (cell is not None or _may_be_none(run, name)) and _compared(cell, operator, moment)
         case Both(parts):
             return all(holds(part, run, now) for part in parts)
         case Either(parts):
@@ -399,7 +409,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         value: Value = word
         if kind == "number":
             word = word.replace(_MINUS, "-")
-            number = float(word.removesuffix(unit)) * UNITS.get(unit, 1)
+            number = _number_of(found["amount"].replace(_MINUS, "-"), unit, found["more"] or "")
             if not math.isfinite(number):
                 raise ConditionError(f"The number at character {place_of} is too large.", place_of)
             value = number
@@ -412,6 +422,13 @@ def _tokens(text: str) -> Iterator[_Token]:
             value = _CONSTANTS[word.lower()]
         yield _Token(kind, word, value, place_of, unit)
         place = found.end()
+
+
+def _number_of(amount: str, unit: str, more: str) -> float:
+    """Return the number of a token, a length of time such as ``2 h 5 min`` in seconds; the sign is of all parts."""
+    parts = re.findall(rf"([\d.]+)\s*({_UNIT})", more)
+    rest = sum(float(number) * UNITS[of] for number, of in parts)
+    return float(amount) * UNITS.get(unit, 1) + (-rest if amount.startswith("-") else rest)
 
 
 def _unexpected(token: _Token, expected: str) -> ConditionError:

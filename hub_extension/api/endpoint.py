@@ -16,6 +16,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, stream_request_body
 
 from springtide.hub_extension.api import intake, permissions
+from springtide.hub_extension.api.deleted_jobs import explained
 from springtide.hub_extension.api.job_names import answer_for
 from springtide.hub_extension.api.routes import (
     Answered,
@@ -39,6 +40,8 @@ NOBODY = Caller("")
 FORWARDED: Final = ("X-Forwarded-For", "X-Real-Ip", "Forwarded")
 """Headers of requests that came through a proxy."""
 OCTETS: Final = "application/octet-stream"
+JOB: Final = "/jobs/{id}"
+"""The beginning of the addresses of one job."""
 PIECE: Final = 256 * 1024
 """Size of the buffer for each reader of a file, in bytes."""
 STALLED_S: Final = 60.0
@@ -201,11 +204,17 @@ class Endpoint(RoutedHandler):
         except Refusal as refusal:
             caller = await self.identify_again() if _is_of_rights(refusal) else None
             if caller is None:
-                raise
+                raise await self._explained(refusal, arguments) from None
             self.caller = caller
             answer = await route(Call(self.pool, caller), **arguments)
         await self._send(answer, route.status)
         self.timed(route, self.request.request_time())
+
+    async def _explained(self, refusal: Refusal, arguments: Mapping[str, Any]) -> Refusal:
+        """Return a refusal as it is, or for a job that was deleted since the call began, by whom."""
+        if not self.route.path.startswith(JOB):
+            return refusal
+        return await explained(refusal, self.pool, self.caller, arguments["id"])
 
     @staticmethod
     def _body(content: bytes, kind: type[msgspec.Struct | bytes]) -> msgspec.Struct | bytes:

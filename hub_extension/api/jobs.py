@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.choices import own_projects, project_for, unknown_project
+from springtide.hub_extension.api.deleted_jobs import explained
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.permissions import Action
 from springtide.hub_extension.api.presets import with_preset
@@ -22,7 +23,7 @@ from springtide.hub_extension.web.problems import Busy, problem_of
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.sweeps.requests import trial_query
 from springtide.scheduler.model import JobState
-from springtide.scheduler.refusal import UNKNOWN, Refusal, deleted_job, unknown_job
+from springtide.scheduler.refusal import Refusal, unknown_job
 from springtide.scheduler.runs import (
     ARGUMENT,
     BEST,
@@ -67,7 +68,7 @@ from springtide.scheduler.wire import (
     UsageSeries,
 )
 from springtide.scheduler.wire.run_table import csv_of
-from springtide.scheduler.wording import ago, given, is_printable
+from springtide.scheduler.wording import given, is_printable
 
 logger = logging.getLogger("springtide")
 
@@ -266,12 +267,7 @@ async def job_seen_by(pool: Pool, caller: Caller, job_id: str) -> Job:
     try:
         job = await pool.engine.job(job_id)
     except Refusal as refusal:
-        if refusal.code != UNKNOWN or (entry := await pool.engine.deletions.entry(job_id)) is None:
-            raise
-        user, name = entry.before["user"], entry.before["name"]
-        if not permissions.may(caller, Action.SEE, entry.project, user):
-            raise
-        raise deleted_job(job_id, name, entry.who, ago(entry.at, pool.clock())) from None
+        raise await explained(refusal, pool, caller, job_id) from None
     if not permissions.may_see_job(caller, job):
         raise unknown_job(job_id)
     return job
@@ -537,7 +533,8 @@ async def act_on_many(call: Call, body: JobsAction) -> JobsActed:
                 return JobActed(id=job_id, deletion=await (_measured if body.dry_run else _deleted)(call, job_id))
             return JobActed(id=job_id, job=await _acted(call, job_id, body))
         except Refusal as refusal:
-            return JobActed(id=job_id, problem=problem_of(refusal, ""))
+            why = await explained(refusal, call.pool, call.caller, job_id)
+            return JobActed(id=job_id, problem=problem_of(why, ""))
 
     if body.action == "delete" and body.dry_run:
         with call.pool.checkpoints.hold(call.caller.name, _busy):

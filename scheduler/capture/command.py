@@ -26,7 +26,7 @@ from springtide.scheduler.capture.program import (
     program_of,
     require,
 )
-from springtide.scheduler.capture.project import LINKED_FOLDERS, Project, capture_project, find_root
+from springtide.scheduler.capture.project import LINKED_FOLDERS, Project, capture_project, find_root, is_wide
 from springtide.scheduler.capture.search_path import folders_of
 from springtide.scheduler.project_tree import PLACE
 from springtide.scheduler.wire.environments import SEARCH_PATH
@@ -244,7 +244,7 @@ def _base(here: Here, script: Path | None) -> Path:
     if set(folder.parts) & LINKED_FOLDERS:
         return cwd
     root = find_root(cwd, home)
-    wide = root is None and cwd in {home, Path(cwd.anchor)} and folder != cwd
+    wide = root is None and is_wide(cwd, home) and folder != cwd
     return folder if wide or not folder.is_relative_to(root or cwd) else cwd
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from springtide.scheduler.arguments import Argument, BadArgument, is_literal, typed_value
 from springtide.scheduler.capture.arguments import rendered
+from springtide.scheduler.capture.set_names import set_names
 from springtide.scheduler.wording import as_python
 
 TAG: Final = "parameters"
@@ -20,6 +22,9 @@ MAX_TEXT: Final = 200
 """Maximum length of the text of a default, in characters."""
 
 OTHER_TYPE: Final = "For a value of another type, change the default in the notebook."
+
+COMPUTED: Final = "computed"
+"""The default of a parameter that its notebook sets more than once, or not by a value alone."""
 
 Cells = Sequence[Mapping[str, Any]]
 
@@ -35,6 +40,15 @@ class Parameter:
     text: str
     type: str
     before: Argument | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Assigned:
+    """What a variable is assigned, None if that is not known, its text and its annotation."""
+
+    value: ast.expr | None
+    text: str
+    annotation: str = ""
 
 
 def cells_of(path: Path) -> Cells:
@@ -116,16 +130,14 @@ def _read(name: str, before: Argument | None, text: str) -> Any:
     return ast.literal_eval(word) if is_literal(word) else text
 
 
-def _parameter(name: str, assigned: tuple[ast.expr | None, str]) -> Parameter:
-    value, annotation = assigned
+def _parameter(name: str, assigned: _Assigned) -> Parameter:
     found = _literals({name: assigned})
     if name not in found:
-        text = "" if value is None else ast.unparse(value)
-        return Parameter(name, _short(text), _short(annotation), None)
+        return Parameter(name, _short(assigned.text), _short(assigned.annotation), None)
     before = _whole(name, found[name])
     text = "hidden" if before.hidden else before.text or as_python(before.value)
     kind = "" if found[name] is None else type(found[name]).__name__
-    return Parameter(name, _short(text), _short(annotation or kind), before)
+    return Parameter(name, _short(text), _short(assigned.annotation or kind), before)
 
 
 def _whole(name: str, value: Any) -> Argument:
@@ -139,29 +151,82 @@ def _short(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
 
 
-def _literals(assigned: Mapping[str, tuple[ast.expr | None, str]]) -> dict[str, Any]:
+def _literals(assigned: Mapping[str, _Assigned]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, (value, _) in assigned.items():
+    for name, each in assigned.items():
         with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            values[name] = None if value is None else ast.literal_eval(value)
+            if each.value is not None:
+                values[name] = ast.literal_eval(each.value)
     return values
 
 
-def _assigned(cells: Cells, of: Iterable[str]) -> dict[str, tuple[ast.expr | None, str]]:
-    """Return the variables that cells with these tags assign, with what is last assigned and its annotation.
+def _assigned(cells: Cells, of: Iterable[str]) -> dict[str, _Assigned]:
+    """Return the variables that cells with these tags assign.
 
-    Cells with a later tag come after those with an earlier one.
+    Cells with a later tag come after those with an earlier one, and their values hold.
     """
-    found: dict[str, tuple[ast.expr | None, str]] = {}
-    for statement in (each for tag in of for cell in cells if tag in tags(cell) for each in _statements(cell)):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-        value = getattr(statement, "value", None)
-        annotation = getattr(statement, "annotation", None)
-        for target in targets:
-            if isinstance(target, ast.Name):
-                said = ast.unparse(annotation) if annotation else found.get(target.id, (None, ""))[1]
-                found[target.id] = (value, said)
+    found: dict[str, _Assigned] = {}
+    for tag in of:
+        found |= _assigned_once([each for cell in cells if tag in tags(cell) for each in _statements(cell)])
     return found
+
+
+def _assigned_once(statements: Sequence[ast.stmt]) -> dict[str, _Assigned]:
+    """Return the variables that statements assign; one that they set again in any way has no known value."""
+    found: dict[str, _Assigned] = {}
+    annotations: dict[str, str] = {}
+    seen: set[str] = set()
+    for statement in statements:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            name = statement.target.id
+            annotations[name] = ast.unparse(statement.annotation)
+            if statement.value is None:
+                found[name] = replace(found.get(name, _Assigned(None, "")), annotation=annotations[name])
+                continue
+        plain = dict(_plain(statement))
+        for name in dict.fromkeys((*plain, *_assigned_within(statement))):
+            value = plain.get(name)
+            text = COMPUTED if value is None else ast.unparse(value)
+            found[name] = _Assigned(value, text, annotations.get(name, ""))
+        names_set = Counter(set_names(statement))
+        again = {name for name, times in names_set.items() if name in seen or times > 1 or name not in plain}
+        found |= {name: replace(found[name], value=None, text=COMPUTED) for name in again if name in found}
+        seen |= names_set.keys()
+    return found
+
+
+def _plain(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the variables that a statement alone assigns, with their values; None for one that is computed."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                yield from _unpacked(target, value)
+        case ast.AnnAssign(target=target, value=value):
+            yield from _unpacked(target, value)
+
+
+def _unpacked(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
+    match target:
+        case ast.Name(id=name):
+            yield name, value
+        case ast.Starred(value=inner):
+            yield from _unpacked(inner, None)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            values = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+            starred = any(isinstance(each, ast.Starred) for each in (*parts, *values))
+            known = len(parts) == len(values) and not starred
+            for place, part in enumerate(parts):
+                yield from _unpacked(part, values[place] if known else None)
+
+
+def _assigned_within(statement: ast.stmt) -> Iterator[str]:
+    """Yield the variables that assignments in branches and loops of a statement set."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return
+        for inner in getattr(statement, field, ()):
+            yield from (name for name, _ in _plain(inner))
+            yield from _assigned_within(inner)
 
 
 def _statements(cell: Mapping[str, Any]) -> Sequence[ast.stmt]:

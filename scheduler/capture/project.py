@@ -276,11 +276,11 @@ class Project:
 def find_root(place: Path, home: Path) -> Path | None:
     """Return the root of the project that a folder is in, None if nothing marks one.
 
-    It is never above the home directory; home directory and file system have to have an ignore file to be one. An
-    ignore file that leaves out all of its folder marks none.
+    It is never above the home directory or a folder that all share, such as ``/tmp``; these and the file system have
+    to have an ignore file to be one. An ignore file that leaves out all of its folder marks none.
     """
     for folder in (place, *place.parents):
-        whole = folder in {home, Path(folder.anchor)}
+        whole = folder in {home, Path(folder.anchor)} or _is_shared(folder)
         if not whole and any(_is_there(folder / mark) for mark in MARKS):
             return folder
         if _is_file(folder / IGNORE_FILE) and not leaves_out_all(folder):
@@ -290,16 +290,39 @@ def find_root(place: Path, home: Path) -> Path | None:
     return None
 
 
+def is_wide(folder: Path, home: Path) -> bool:
+    """Return whether a folder that nothing marks has more than a project: a home, what all share, or another's."""
+    return folder in {home, Path(folder.anchor)} or _is_shared(folder) or _is_anothers(folder, home)
+
+
+def _is_shared(folder: Path) -> bool:
+    """Return whether all may write in a folder, and each deletes only what is theirs."""
+    with suppress(OSError):
+        mode = folder.stat().st_mode
+        return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
+    return False
+
+
+def _is_anothers(folder: Path, home: Path) -> bool:
+    """Return whether a folder belongs to neither the account of this process nor that of its home directory."""
+    owners = {os.geteuid()}
+    with suppress(OSError):
+        owners.add(home.stat().st_uid)
+    with suppress(OSError):
+        return folder.stat().st_uid not in owners
+    return False
+
+
 def capture_project(place: Path, home: Path, always: Collection[Path] = (), caps: Caps = Caps()) -> Project:
     """Capture the project that the folder ``place`` is in, or that folder if nothing marks a project.
 
-    Files ``always`` are copied, whatever they are. Of a home directory without an ignore file, only the files
-    themselves and packages of Python are. Raises `CaptureError` if more would be copied than ``caps`` allow.
+    Files ``always`` are copied, whatever they are. Of a folder that `is_wide` and that nothing marks, only the
+    files themselves and packages of Python are. Raises `CaptureError` if more would be copied than ``caps`` allow.
     """
     place, home = place.resolve(), home.resolve()
     marked = find_root(place, home)
     root = marked or place
-    walk = _Walk(root, caps, shallow=marked is None and root in {home, Path(root.anchor)})
+    walk = _Walk(root, caps, shallow=marked is None and is_wide(root, home))
     walk.look_around()
     for path in always:
         if path.resolve().is_relative_to(root):

@@ -58,7 +58,7 @@ def _check(texts: Iterable[str]) -> None:
                 "invalid",
                 f"The environment names {wording.given(text, wire.MAX_NAME)}, which has control characters.",
                 field="environment",
-                hint="Leave it out, or send what `springtide submit` and notebooks send.",
+                hint="Leave it out, or send what springtide submit and notebooks send.",
             )
 
 

@@ -88,6 +88,39 @@ async def test_a_deleted_job_is_said_to_be_deleted_to_those_who_could_see_it(run
     assert (await delete(running, job)).json()["message"] == text
 
 
+@pytest.mark.parametrize("call", ["cancel", "pause", "tags", "actions"])
+async def test_a_job_that_is_deleted_during_a_call_is_said_to_be_deleted(
+    running: Any, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is deleted after the call has found it: by a hook where the rights of the caller are checked."""
+    job = await trained(running)
+    deletions, find = running.pool.engine.deletions, running.pool.engine.job
+
+    async def found_and_deleted(job_id: str) -> Any:
+        monkeypatch.setattr(running.pool.engine, "job", find)
+        found = await find(job_id)
+        await deletions.delete(job_id, "susan")
+        return found
+
+    monkeypatch.setattr(running.pool.engine, "job", found_and_deleted)
+    api = running.as_("susan")
+    if call == "actions":
+        acted = await api.post("/jobs/actions", json={"action": "cancel", "jobs": [job]})
+        problem = acted.json()["results"][0]["problem"]
+    elif call == "tags":
+        problem = (await api.patch(f"/jobs/{job}", json={"note": "x"})).json()
+    else:
+        problem = (await api.post(f"/jobs/{job}/{call}")).json()
+    text = f"The job “{job}”, “train”, was deleted by susan just now, with its files and its log."
+    assert (problem["status"], problem["message"]) == (404, text)
+
+
+async def test_the_hint_for_an_unknown_job_has_no_signs_of_markup(running: Any) -> None:
+    hint = (await running.as_("susan").get("/jobs/abcdefghijkl")).json()["hint"]
+    assert "springtide jobs" in hint
+    assert "`" not in hint
+
+
 async def test_what_projects_have_used_stays_exact(running: Any) -> None:
     job = await trained(running, gpus=1)
     store = running.pool.engine._parts.store.store

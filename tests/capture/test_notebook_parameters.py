@@ -160,3 +160,55 @@ def test_what_is_no_notebook_in_python_has_no_parameters(
     file.write_text(json.dumps({"cells": cells, "metadata": {"kernelspec": {"language": language}}}))
     assert known_parameters(file) == known
     assert tuple(each.name for each in parameters(cells_of(file))) == known
+
+
+@pytest.mark.parametrize(
+    ("source", "known", "shown"),
+    [
+        ("lr = 0.1\nlr *= 2\nepochs = 5\nepochs -= 1\nwidth = 8", {"width": 8}, ["lr", "epochs"]),
+        ("lr = 0.1\nlr += 0", {}, ["lr"]),
+        ("lr = 0.1\nif True:\n    lr = 0.5", {}, ["lr"]),
+        ("if True:\n    lr = 0.5\nelse:\n    lr = 1", {}, ["lr"]),
+        ("lr = 0.1\nlr = 0.2", {}, ["lr"]),
+        ("i = 3\nfor i in range(5):\n    pass", {}, ["i"]),
+        ("for i in range(5):\n    pass\ni = 3", {}, ["i"]),
+        ("lr = 0.1\nlr, other = 1, 2", {"other": 2}, ["lr"]),
+        ("lr = 0.1\ndel lr", {}, ["lr"]),
+        ("lr = 0.1\nif (lr := 0.2):\n    pass", {}, ["lr"]),
+        ("lr = 0.1\ntry:\n    pass\nfinally:\n    lr = 0.2", {}, ["lr"]),
+        ("lr = 0.1\nmatch 3:\n    case lr:\n        pass", {}, ["lr"]),
+        ("lr = 0.1\nfrom settings import lr", {}, ["lr"]),
+        ("lr = 0.1\ndef halve():\n    global lr\n    lr /= 2\nhalve()", {}, ["lr"]),
+        ("a, a = 1, 2", {}, ["a"]),
+        ("sizes = [8]\nsizes.append(9)\nmore = {}\nmore['a'] = 1", {}, ["sizes", "more"]),
+        ("x, y = 1, 2", {"x": 1, "y": 2}, []),
+        ("[x, (y, z)] = 1, (2, 3)", {"x": 1, "y": 2, "z": 3}, []),
+        ("x, *y = 1, 2, 3", {}, ["x", "y"]),
+        ("a = b = 4", {"a": 4, "b": 4}, []),
+        ("n: int = 3\nlayers = [i for i in (1, 2)]\ndef f(n):\n    n = 2\nsquare = lambda n: n", {"n": 3}, []),
+        ("seed: int\nseed = 3", {"seed": 3}, []),
+    ],
+)
+def test_a_parameter_that_is_set_again_has_no_known_default(
+    tmp_path: Path, source: str, known: dict[str, Any], shown: list[str]
+) -> None:
+    cells = [new_code_cell(source, metadata={"tags": ["parameters"]})]
+    nbformat.write(new_notebook(cells=cells), tmp_path / "study.ipynb")
+    captured = capture_words(["study.ipynb"], Here(tmp_path, home=tmp_path.parent))
+    assert {name: each.value for name, each in captured.arguments.items()} == known
+    found = parameters([tagged(source)])
+    assert [each.name for each in found if each.text == "computed"] == shown
+    assert {each.name for each in found} >= {*known, *shown}
+
+
+def test_a_parameter_that_is_set_again_is_an_argument_where_it_is_given(tmp_path: Path) -> None:
+    cells = [new_code_cell("lr = 0.1\nlr *= 2\nx = 1", metadata={"tags": ["parameters"]})]
+    nbformat.write(new_notebook(cells=cells), tmp_path / "study.ipynb")
+    captured = capture_words(["study.ipynb", "-p", "lr", "0.4"], Here(tmp_path, home=tmp_path.parent))
+    assert {name: each.value for name, each in captured.arguments.items()} == {"lr": 0.4, "x": 1}
+
+
+def test_loop_variables_and_names_without_a_value_are_no_values() -> None:
+    source = "for i in range(3):\n    pass\nimport os\nwith open('x') as file:\n    pass\nseed: int"
+    assert [(each.name, each.text, each.type) for each in parameters([tagged(source)])] == [("seed", "", "int")]
+    assert typed_parameters([tagged(source)], {"seed": "3"}) == ({"seed": 3}, {})

@@ -310,6 +310,41 @@ def test_an_ignore_file_that_leaves_out_all_of_an_output_folder_marks_no_root(tm
         assert find_root(exported, home) == exported
 
 
+def test_of_a_folder_that_all_share_only_its_own_files_and_packages_are_copied(tmp_path: Path) -> None:
+    home, shared = tmp_path / "home", tmp_path / "shared"
+    home.mkdir()
+    for path in ("train.py", "package/__init__.py", "hers/fit.py", "hers/deep/more.py", ".git/HEAD"):
+        (shared / path).parent.mkdir(parents=True, exist_ok=True)
+        (shared / path).write_text("")
+    (shared / "pyproject.toml").write_text("")
+    assert "hers/fit.py" in capture_project(shared, home).files
+    shared.chmod(0o1777)
+    assert set(capture_project(shared, home).files) == {"train.py", "package/__init__.py", "pyproject.toml"}
+    assert find_root(shared / "hers" / "deep", home) is None, "a mark that anybody may set there counts for nobody"
+    captured = capture_words(["python", "hers/fit.py"], Here(shared, home=home))
+    assert captured.project is not None
+    assert (captured.project.root, set(captured.project.files)) == (shared / "hers", {"fit.py", "deep/more.py"})
+    (shared / ".springtideignore").write_text("")
+    assert "hers/fit.py" in capture_project(shared, home).files
+
+
+def test_of_an_unmarked_folder_of_another_person_only_its_own_files_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, hers = tmp_path / "home", tmp_path / "hers"
+    for folder in (home, hers / "deep"):
+        folder.mkdir(parents=True)
+    (hers / "fit.py").write_text("")
+    (hers / "deep" / "more.py").write_text("")
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    assert set(capture_project(hers, home).files) == {"fit.py", "deep/more.py"}, "home has the same owner"
+    none = tmp_path / "no home"
+    assert set(capture_project(hers, none).files) == {"fit.py"}
+    (hers / "pyproject.toml").write_text("")
+    assert "deep/more.py" in capture_project(hers, none).files
+
+
 def test_of_a_home_directory_only_its_own_files_and_packages_are_copied(tmp_path: Path) -> None:
     home = tmp_path / "home"
     for path in ("train.py", "pack/__init__.py", "other/project/x.py"):

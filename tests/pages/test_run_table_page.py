@@ -181,6 +181,30 @@ def test_the_order_by_time_is_that_of_the_times_shown(
     expect(page.get_by_test_id("row-name")).to_have_text([*reversed(latest), "new", "old", "running"])
 
 
+def test_ended_jobs_are_sorted_by_the_state_that_shows(
+    visit: Visit, service: Service, runs: dict[str, wire.Job]
+) -> None:
+    failed = service.submit("susan", "false", name="failed")
+    service.until(failed.id, lambda job: job.state == "failed")
+    cancelled = service.submit("susan", name="cancelled")
+    service.run(service.engine.cancel(cancelled.id, "susan"))
+    service.until(cancelled.id, lambda job: job.state == "cancelled")
+    last = service.submit("susan", "true", name="last")
+    service.until(last.id, lambda job: job.state == "succeeded")
+    page = visit("susan")
+    page.get_by_test_id("filter-ended").click()
+    head = page.locator("th[data-column='state']")
+    expect(head).to_have_attribute("aria-sort", "none")
+    page.get_by_test_id("sort-state").click()
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    states = ["succeeded"] * 4 + ["failed", "cancelled"]
+    expect(page.get_by_test_id("job-row")).to_have_count(len(states))
+    assert [row.get_attribute("data-state") for row in page.get_by_test_id("job-row").all()] == states
+    page.get_by_test_id("sort-state").click()
+    expect(page.get_by_test_id("row-name").first).to_have_text("cancelled")
+    assert [row.get_attribute("data-state") for row in page.get_by_test_id("job-row").all()] == states[::-1]
+
+
 def test_the_button_of_the_column_chooser_stays_in_its_place(visit: Visit, runs: object) -> None:
     page = open_ended(visit)
     button = page.get_by_test_id("columns").locator("summary")

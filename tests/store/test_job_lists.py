@@ -54,6 +54,8 @@ def test_jobs_are_listed_newest_first_as_asked(store: Store) -> None:
 ORDERED = {
     "running": [2, 1, 3, 5, 4],
     "-running": [4, 5, 3, 1, 2],
+    "state": [2, 1, 3, 5, 4],
+    "-state": [4, 5, 3, 1, 2],
     "newest": [5, 4, 3, 2, 1],
     "-newest": [1, 2, 3, 4, 5],
     "latest": [3, 2, 1, 5, 4],
@@ -108,6 +110,22 @@ def test_jobs_come_page_after_page_in_every_order(five: Store, order: str) -> No
         after = position(order, page[-1])
     assert seen == ORDERED[order]
     assert {name.removeprefix("-") for name in ORDERED} == set(ORDERS)
+
+
+def test_the_order_by_state_keeps_ended_jobs_of_one_state_together(five: Store) -> None:
+    more = [
+        ended(job(6)).with_standing(state=JobState.CANCELLED),
+        ended(job(7)).with_standing(state=JobState.FAILED),
+        ended(job(8)),
+    ]
+    five.commit(WriteBatch(new_jobs=more))
+
+    def listed(order: str) -> list[int]:
+        return [one.spec.seq for one in five.read(reading.jobs, JobQuery(order=order), None, 20)]
+
+    assert listed("state") == [2, 1, 3, 8, 5, 4, 7, 6]
+    assert listed("-state") == listed("state")[::-1]
+    assert listed("running") == [2, 1, 3, 8, 7, 6, 5, 4]
 
 
 @pytest.mark.parametrize(

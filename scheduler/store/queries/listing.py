@@ -25,8 +25,12 @@ _NO_END = 1e15
 FIRST = (JobState.RUNNING, JobState.STARTING, JobState.PAUSING, JobState.PAUSED, JobState.QUEUED)
 """The order of the states in the order ``running``; ended jobs come last."""
 
+STATES = (*FIRST, JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
+"""The order of the states in the order ``state``."""
+
 _jobs = schema.jobs
 _rank = case({state.value: rank for rank, state in enumerate(FIRST)}, value=_jobs.c.state, else_=len(FIRST))
+_state = case({state.value: rank for rank, state in enumerate(STATES)}, value=_jobs.c.state, else_=len(STATES))
 _searched = (_jobs.c.name, _jobs.c.user, _jobs.c.project, _jobs.c.id, _jobs.c.tags)
 _UNSET = tuple(as_json(Argument(value=value)) for value in (None, False))
 """Arguments in a spec that a plain word does not find, nor does a condition that names one alone."""
@@ -60,13 +64,14 @@ ORDERS: dict[str, _Order] = {
     "newest": _Order((-_jobs.c.seq, -_jobs.c.seq), lambda job: (-job.spec.seq, -job.spec.seq)),
     "latest": _Order((-_end, -_jobs.c.seq), lambda job: (-_end_of(job), -job.spec.seq)),
     "running": _Order((_rank, _line), lambda job: (_rank_of(job), _line_of(job))),
+    "state": _Order((_state, _line), lambda job: (STATES.index(job.state), _line_of(job))),
     "name": _Order((_jobs.c.name, _jobs.c.seq), lambda job: (job.spec.name, job.spec.seq)),
     "project": _Order((_jobs.c.project, _jobs.c.seq), lambda job: (job.spec.project, job.spec.seq)),
     "user": _Order((_jobs.c.user, _jobs.c.seq), lambda job: (job.spec.user, job.spec.seq)),
     "gpus": _Order((_jobs.c.gpus, _jobs.c.seq), lambda job: (job.spec.gpus * job.spec.workers, job.spec.seq)),
 }
 """Orders of jobs. ``running``: running ones first, then those that wait, the oldest first, then ended ones, the
-latest first. ``latest``: unfinished ones first, the newest first, then ended ones by their ends, the latest first.
+latest first. ``state``: the same, with those that ended in one way together. ``latest``: unfinished ones first, the newest first, then ended ones by their ends, the latest first.
 A minus before the name reverses one."""
 
 

@@ -18,6 +18,7 @@ const ORDERS = {
   running: "running first",
   latest: "by time",
   newest: "newest first",
+  state: "by state",
   name: "by name",
   project: "by project",
   user: "by person",

@@ -14,7 +14,7 @@ const PINNED = "Pinned";
 const OTHERS = "Others";
 const LATEST = "latest";
 const FIRST = [
-  { name: "state", order: "running", draw: ({ job }) => stateMark(job, "row-state") },
+  { name: "state", order: "state", draw: ({ job }) => stateMark(job, "row-state") },
   { name: "name", order: "name", draw: (about) => drawName(about) },
   {
     name: "project",
