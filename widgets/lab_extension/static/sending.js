@@ -231,13 +231,14 @@ function optionsBody(Widget) {
 
     /** Shows what is wrong, else the estimate. The focus never stays on a button that is disabled. */
     show() {
-      this.refusal.textContent = clean(this.problem);
-      this.words.textContent = this.problem ? "" : clean(this.estimated);
+      say(this.refusal, this.problem);
+      say(this.words, this.problem ? "" : this.estimated);
       for (const input of this.parameters) input.ariaInvalid = input.name in this.preview.problems ? "true" : null;
       const button = this.node.closest(".jp-Dialog")?.querySelector(".jp-Dialog-footer .jp-mod-accept");
       if (!button) return;
-      if (this.problem && document.activeElement === button) this.gpus.focus();
-      button.disabled = Boolean(this.problem);
+      const isBlocked = Boolean(this.problem || this.node.querySelector(":invalid"));
+      if (isBlocked && document.activeElement === button) this.gpus.focus();
+      button.disabled = isBlocked;
     }
 
     onBeforeDetach() {
@@ -266,6 +267,12 @@ function group(label, inputs) {
   legend.textContent = label;
   box.append(legend, ...inputs.map((input) => input.parentNode));
   return box;
+}
+
+/** Writes a line that screen readers read out, once for each text. */
+function say(line, text) {
+  const shown = clean(text);
+  if (line.textContent !== shown) line.textContent = shown;
 }
 
 function words(part, role) {
