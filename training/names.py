@@ -10,6 +10,7 @@ but none of the work. Functions and classes of the user's own modules become att
 
 from __future__ import annotations
 
+import builtins
 import functools
 import io
 import pickle
@@ -125,9 +126,26 @@ def _define(names: Dict[str, Dict[str, Any]]) -> None:
                 namespace(module)[name] = value
 
 
+def display(*objects: Any, **options: Any) -> None:
+    """Show objects as code of a notebook does: in the job's log, by IPython where the job has it."""
+    try:
+        from IPython.display import display as show  # noqa: PLC0415 - it may be missing, and takes long
+    except ImportError:
+        print(*objects)  # noqa: T201 - the job's log
+    else:
+        show(*objects, **options)  # type: ignore[no-untyped-call]
+
+
+def add_builtins() -> None:
+    """Give the code of a notebook what IPython adds to Python's built-in functions and a job can have."""
+    if not hasattr(builtins, "display"):
+        builtins.display = display  # type: ignore[attr-defined]
+
+
 def become_main(path: Path) -> Payload:
     """Make ``__main__`` of this process that of the payload's notebook, and return the payload."""
     payload = Payload(path)
+    add_builtins()
     main = ModuleType("__main__")
     main.__file__ = str(path.resolve().with_name(MAIN))
     vars(main)["__getattr__"] = _finder(payload)
@@ -138,6 +156,7 @@ def become_main(path: Path) -> Payload:
 
 def names_beside(file: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a main module that has the names of the payload beside ``file``."""
+    add_builtins()
     return _finder(Payload(Path(file).with_name(PAYLOAD), defines=True))
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.choices import project_for
 from springtide.hub_extension.api.jobs import take
-from springtide.hub_extension.api.presets import with_preset
+from springtide.hub_extension.api.presets import brought, naming_preset, with_preset
 from springtide.hub_extension.api.routes import Call, Who, route
 from springtide.scheduler.engine.forecasts.questions import Asker
 from springtide.scheduler.refusal import Refusal
@@ -28,19 +28,22 @@ async def forecast(call: Call, body: WhatIf) -> Forecast:
             message = f"Only administrators of the pool may ask what other {field} would change."
             raise Refusal(403, "forbidden", message, field=field, hint="Leave it out, and ask about a job.")
     take(pool.forecasts, caller, "You ask what would be faster than this pool answers one person.")
-    project = None
+    project, preset, filled_in = None, None, {}
     if question.job is not None:
         project = question.job.project
         if project is None or project not in question.projects:
             project = await project_for(pool, caller, project)
-        question = replace(question, job=with_preset(pool, question.job, project))
-    return await pool.engine.forecast(
-        question,
-        caller.name,
-        project,
-        sees=partial(permissions.may_see_of, caller),
-        members=await pool.groups.members() if question.projects else {},
-    )
+        job = with_preset(pool, question.job, project)
+        preset, filled_in = job.preset, brought(question.job, job)
+        question = replace(question, job=job)
+    with naming_preset(preset, filled_in):
+        return await pool.engine.forecast(
+            question,
+            caller.name,
+            project,
+            sees=partial(permissions.may_see_of, caller),
+            members=await pool.groups.members() if question.projects else {},
+        )
 
 
 @route("GET", "/forecasts/accuracy", Who.ADMINS)

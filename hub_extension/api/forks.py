@@ -17,7 +17,7 @@ from springtide.hub_extension.api.jobs import (
     take,
 )
 from springtide.hub_extension.api.permissions import Action
-from springtide.hub_extension.api.presets import changes_with_preset
+from springtide.hub_extension.api.presets import changes_with_preset, naming_preset
 from springtide.hub_extension.api.reruns import hold_checkpoints, rerunnable
 from springtide.hub_extension.api.routes import Call, Reply, Who, route
 from springtide.scheduler.engine.forks import NOT_FOUND, Source
@@ -68,7 +68,8 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
     except BadOption as error:
         raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
     project = await project_for(pool, caller, changes.get("project") or first.project)
-    changes = changes_with_preset(pool, changes, project)
+    asked, changes = changes, changes_with_preset(pool, changes, project)
+    filled_in = {name: value for name, value in changes.items() if name not in asked}
     sent = False
 
     async def forked() -> Reply[Job]:
@@ -80,15 +81,16 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
             take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         sent = True
         requested_at = pool.clock()
-        accepted = await engine.submit(
-            submission,
-            caller.name,
-            project,
-            again=first,
-            typed=arguments_of(body),
-            fork=source,
-            lineage=lineage_of(caller),
-        )
+        with naming_preset(asked.get("preset"), filled_in):
+            accepted = await engine.submit(
+                submission,
+                caller.name,
+                project,
+                again=first,
+                typed=arguments_of(body),
+                fork=source,
+                lineage=lineage_of(caller),
+            )
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 
     with hold_checkpoints(call):

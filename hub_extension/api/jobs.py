@@ -15,7 +15,7 @@ from springtide.hub_extension.api.choices import own_projects, project_for, unkn
 from springtide.hub_extension.api.deleted_jobs import explained
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.permissions import Action
-from springtide.hub_extension.api.presets import with_preset
+from springtide.hub_extension.api.presets import brought, naming_preset, with_preset
 from springtide.hub_extension.api.routes import Call, File, Pool, Reply, Who, route
 from springtide.hub_extension.tracking.tracker import NotTakenError, Tracker, TrackerDownError
 from springtide.hub_extension.web.caller import Caller
@@ -147,11 +147,12 @@ async def submit(call: Call, body: Submission) -> Reply[Job]:
     with hold_intake(pool):
         take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
         project = await project_for(pool, caller, body.project)
-        body = with_preset(pool, body, project)
+        asked, body = body, with_preset(pool, body, project)
         size = sum(map(len, body.files.values())) + parameters_size(body)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         requested_at = pool.clock()
-        accepted = await pool.engine.submit(body, caller.name, project, lineage=lineage_of(caller))
+        with naming_preset(asked.preset, brought(asked, body)):
+            accepted = await pool.engine.submit(body, caller.name, project, lineage=lineage_of(caller))
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -17,8 +18,9 @@ from springtide.scheduler.engine.requests.presets import wrong_option
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import BadOption, PresetList, PresetRequest, PresetView, Wish
 from springtide.scheduler.wire.form_fields import PresetForm, preset_fields
-from springtide.scheduler.wire.presets import VARIABLES, PresetName, filled, supplied
+from springtide.scheduler.wire.presets import PRESET_OPTIONS, VARIABLES, PresetName, filled, preset_words, supplied
 from springtide.scheduler.wire.shapes import ProjectName
+from springtide.scheduler.wire.submission import OPTIONS
 from springtide.scheduler.wording import given
 
 W = TypeVar("W", bound=Wish)
@@ -35,6 +37,24 @@ def changes_with_preset(pool: Pool, changes: Mapping[str, Any], project: str) ->
         return dict(changes)
     options = pool.engine.presets.named(changes["preset"], project).options
     return {**changes, **supplied(options, changes.keys(), changes.get(VARIABLES, {}))}
+
+
+def brought(asked: Wish, made: Wish) -> dict[str, Any]:
+    """Return the options of a request that its preset has changed, by name."""
+    return {name: getattr(made, name) for name in PRESET_OPTIONS if getattr(made, name) != getattr(asked, name)}
+
+
+@contextmanager
+def naming_preset(preset: str | None, options: Mapping[str, Any]) -> Iterator[None]:
+    """Name the preset, with the ``options`` that it has filled in, in a refusal about an option of a job."""
+    try:
+        yield
+    except Refusal as refusal:
+        shown = {name: value for name, value in options.items() if name != VARIABLES}
+        if preset is None or not shown or type(refusal) is not Refusal or refusal.field not in OPTIONS:
+            raise
+        message = f"{refusal.message} The preset {given(preset)} has filled in: {preset_words(shown)}."
+        raise Refusal(refusal.status, refusal.code, message, field=refusal.field, hint=refusal.hint) from None
 
 
 @route("GET", "/presets", Who.LOGGED_IN, jobs=True)

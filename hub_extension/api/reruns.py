@@ -13,7 +13,7 @@ from springtide.hub_extension.api.choices import project_for
 from springtide.hub_extension.api.jobs import BUSY_RETRY_S, hold_intake, lineage_of, parameters_size, seen, take
 from springtide.hub_extension.api.people.me import me
 from springtide.hub_extension.api.permissions import Action
-from springtide.hub_extension.api.presets import changes_with_preset
+from springtide.hub_extension.api.presets import changes_with_preset, naming_preset
 from springtide.hub_extension.api.routes import Call, Reply, Who, route
 from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler.engine.forks import Source
@@ -76,7 +76,8 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
         except BadOption as error:
             raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
         project = await project_for(pool, caller, changes.get("project") or first.project)
-        changes = changes_with_preset(pool, changes, project)
+        given, changes = changes, changes_with_preset(pool, changes, project)
+        filled_in = {name: value for name, value in changes.items() if name not in given}
         sent = "You send files faster than this pool takes them of one person."
         take(pool.uploads, caller, sent, first.bundle_bytes)
         typed = arguments_of(body)
@@ -88,9 +89,10 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
         take(pool.uploads, caller, sent, parameters_size(submission))
         requested_at = pool.clock()
         lineage = lineage_of(caller)
-        accepted = await pool.engine.submit(
-            submission, caller.name, project, again=first, fork=source, typed=typed, lineage=lineage
-        )
+        with naming_preset(given.get("preset"), filled_in):
+            accepted = await pool.engine.submit(
+                submission, caller.name, project, again=first, fork=source, typed=typed, lineage=lineage
+            )
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 
 

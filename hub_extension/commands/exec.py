@@ -13,6 +13,7 @@ import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Final
 
 import click
@@ -44,6 +45,8 @@ LOOKS: Final = 20
 LOOK_EVERY_S: Final = 0.5
 READER_LEFT: Final = 141
 """Exit code of a program whose reader has left, as of one that SIGPIPE ends."""
+LINE_ENDS: Final = (b"\r", b"\n", b"\x03", b"\x04", b"\x15")
+"""Keys after which the line of a shell is empty: Enter, Ctrl-C, Ctrl-D and Ctrl-U."""
 INPUT: Final = 0
 FILES: Final = {Channel.OUTPUT: 1, Channel.ERRORS: 2}
 
@@ -76,11 +79,11 @@ def exec_in_job(
     """
     if stay:
         click.echo("Connecting to the job…", err=True)
-    end = None
+    end, typing = None, Typing()
     try:
         if stay:
             _show_title(job_id, number)
-        end = run(job_id, command, rank, terminal, keeps_title=stay)
+        end = run(job_id, command, rank, terminal, keeps_title=stay, typing=typing)
     except (PoolError, Unreachable) as error:
         not_started = {problem: code for code, problem in NOT_STARTED.items()}
         code = not_started.get(error.code, NO_CODE) if isinstance(error, PoolError) else NO_CODE
@@ -96,8 +99,29 @@ def exec_in_job(
             click.echo(err=True)  # the cursor stands behind a prompt
         click.echo(one_line(_words_of_the_end(job_id, end, is_cut_off=is_cut_off)), err=True)
     if stay and (is_cut_off or end is None or code in CUT_OFF):
-        click.prompt("Press Enter to close this terminal", default="", show_default=False, prompt_suffix=" ")
+        _wait_for_enter(typing)
     sys.exit(code)
+
+
+@dataclass(slots=True)
+class Typing:
+    """What is being typed for a program: whether a line has begun that no Enter has ended."""
+
+    in_line: bool = False
+
+    def add(self, data: bytes) -> None:
+        """Note typed input."""
+        if data:
+            self.in_line = not data.endswith(LINE_ENDS)
+
+
+def _wait_for_enter(typing: Typing) -> None:
+    """Wait for an empty line. What was typed for the program, up to the Enter of its last line, closes nothing."""
+    with suppress(termios.error):
+        termios.tcflush(INPUT, termios.TCIFLUSH)
+    words, in_line = "Press Enter to close this terminal", typing.in_line
+    while click.prompt(words, default="", show_default=False, prompt_suffix=" ") or in_line:
+        words, in_line = "Nothing was run. Press Enter to close this terminal", False
 
 
 def _show_title(job_id: str, number: int) -> None:
@@ -136,11 +160,18 @@ def _words_of_the_end(job_id: str, end: SessionEnd, *, is_cut_off: bool) -> str:
 
 
 def run(
-    job_id: str, command: tuple[str, ...], rank: int, terminal: bool | None, *, keeps_title: bool = False
+    job_id: str,
+    command: tuple[str, ...],
+    rank: int,
+    terminal: bool | None,
+    *,
+    keeps_title: bool = False,
+    typing: Typing | None = None,
 ) -> SessionEnd:
     """Run a program in a job with this command's input and output; return its end.
 
-    With ``keeps_title`` the program cannot name the window of the terminal. Raises `PoolError` and `Unreachable`.
+    With ``keeps_title`` the program cannot name the window of the terminal. ``typing`` notes its input. Raises
+    `PoolError` and `Unreachable`.
     """
     has_terminal = _has_terminal(terminal)
     request = SessionRequest(
@@ -152,7 +183,7 @@ def run(
     with Client() as client:
         connection = client.open_session(job_id, request)
     try:
-        with input_of(connection, is_terminal=has_terminal):
+        with input_of(connection, typing or Typing(), is_terminal=has_terminal):
             if not pass_output(connection, WithoutTitles() if keeps_title else None):
                 return SessionEnd(code=READER_LEFT)
     except KeyboardInterrupt:
@@ -234,7 +265,7 @@ def _write(file: int, data: bytes) -> bool:
 
 
 @contextmanager
-def input_of(connection: SessionConnection, *, is_terminal: bool) -> Iterator[None]:
+def input_of(connection: SessionConnection, typing: Typing, *, is_terminal: bool) -> Iterator[None]:
     """Send the standard input, and changes of the terminal's size, in this context."""
     wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before = termios.tcgetattr(INPUT) if is_terminal and os.isatty(INPUT) else None
@@ -244,7 +275,7 @@ def input_of(connection: SessionConnection, *, is_terminal: bool) -> Iterator[No
             os.write(waker, b".")
 
     resizing = signal.signal(signal.SIGWINCH, resized) if is_terminal else None
-    sending = threading.Thread(target=_send_input, args=(connection, wake), name="input", daemon=True)
+    sending = threading.Thread(target=_send_input, args=(connection, wake, typing), name="input", daemon=True)
     try:
         if before is not None:
             tty.setraw(INPUT, termios.TCSADRAIN)  # what was typed meanwhile is input
@@ -260,7 +291,7 @@ def input_of(connection: SessionConnection, *, is_terminal: bool) -> Iterator[No
         sending.join(timeout=1)
 
 
-def _send_input(connection: SessionConnection, wake: int) -> None:
+def _send_input(connection: SessionConnection, wake: int, typing: Typing) -> None:
     """Send input until it ends, sizes of the terminal, and beats, until ``wake`` is closed at its other end."""
     files = [INPUT, wake]
     while True:
@@ -281,6 +312,7 @@ def _send_input(connection: SessionConnection, wake: int) -> None:
                 data = os.read(INPUT, MAX_FRAME)
             except OSError:
                 data = b""
+            typing.add(data)
             connection.send(data)
             if not data:
                 files.remove(INPUT)

@@ -185,7 +185,8 @@ def _check_names(parameters: Mapping[str, Any], known: Sequence[str], notebook: 
         if known and name not in known:
             near = difflib.get_close_matches(name, known, 1)
             meant = f" Did you mean {near[0]}?" if near else ""
-            msg = f"{given(name)} is no parameter of {notebook}.{meant} Its parameters are {listed(known)}."
+            names = listed(known, len(known))
+            msg = f"{given(name)} is no parameter of {notebook}.{meant} Its parameters are {names}."
             raise CaptureError(msg)
 
 

@@ -72,6 +72,25 @@ async def test_what_the_user_gives_wins_also_if_it_is_the_default(pool: Any) -> 
     assert (other["gpus"], other["priority"], other["time_limit"]) == (1, 60, None)
 
 
+async def test_a_refusal_of_an_option_names_the_preset_and_what_it_has_filled_in(pool: Any) -> None:
+    edit = wire.ProjectEdit(ranges=wire.JobRanges(jobs_without_gpus=4))
+    await pool.pool.engine.edit_project("vision", edit, "admin", members={})
+    await define(pool, name="cpu", options={"gpus": 0, "time_limit": "2h"})
+    words = "The preset “cpu” has filled in: GPUs 0, Time limit 2h."
+    refused = await sent(pool, preset="cpu")
+    assert refused["field"] == "require"
+    assert refused["message"] == f"require is “node”, which is about GPUs, and the job asks for none. {words}"
+    wish = {"preset": "cpu", "workers": 2, "time_limit": "1h"}
+    asked = await pool.as_("susan").post("/forecast", json={"job": wish})
+    assert (asked.status_code, asked.json()["field"]) == (422, "workers")
+    assert asked.json()["message"].endswith("The preset “cpu” has filled in: GPUs 0.")
+    first = await sent(pool)
+    again = await pool.as_("susan").post(f"/jobs/{first['id']}/rerun", json={"preset": "cpu"})
+    assert again.json()["message"].endswith(words)
+    own = await sent(pool, preset="cpu", gpus=100, time_limit="3h")
+    assert "preset" not in own["message"]
+
+
 async def test_a_preset_of_a_nearer_project_comes_first_and_others_have_it_not(pool: Any) -> None:
     await define(pool, options={"gpus": 1})
     await define(pool, "lead", options={"gpus": 2}, project="vision")
@@ -158,6 +177,7 @@ async def test_a_preset_gives_nobody_more_than_they_may_ask_for(pool: Any) -> No
     for options in asked:
         made = (await define(pool, "lead", options=options, project="vision")).json()
         by_preset = await sent(pool, preset="small", project="vision")
+        by_preset["message"] = by_preset["message"].partition(" The preset “small” has filled in: ")[0]
         by_hand = await sent(pool, project="vision", **made["options"])
         assert by_preset == by_hand, options
         assert (by_preset["status"], by_preset["message"] in made["obstacle"]) == (422, True), options

@@ -120,6 +120,24 @@ def test_a_terminal_of_a_job_that_ends_says_so_once(environment: dict[str, str],
     assert terminal.end() in {129, 137, 255}
 
 
+def test_what_was_being_typed_when_its_job_ended_does_not_close_a_terminal_that_stays(
+    environment: dict[str, str], run: Run, job: str
+) -> None:
+    terminal = Terminal(environment, "--stay", job)
+    terminal.type(b"echo rea''dy\n")
+    terminal.until(b"ready\r\n")
+    terminal.type(b"echo half a comm")
+    terminal.until(b"echo half a comm")
+    run("cancel", job)
+    terminal.until(b"Press Enter to close this terminal ")
+    terminal.type(b"\n")
+    terminal.until(b"Nothing was run. Press Enter to close this terminal ")
+    terminal.type(b"and another\n")
+    terminal.until(b"Nothing was run. Press Enter to close this terminal ")
+    terminal.type(b"\n")
+    assert terminal.end() in {129, 137, 255}
+
+
 def test_a_command_in_a_pipe_has_bytes_and_separate_errors(environment: dict[str, str], job: str) -> None:
     text = "cat; printf two >&2; exit 3"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

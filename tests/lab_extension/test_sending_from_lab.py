@@ -179,30 +179,49 @@ def test_a_notebook_shows_its_parameters_in_the_dialog_and_in_the_form(
     dialog = tab.get_by_role("dialog")
     momentum = dialog.get_by_label("momentum")
     expect(momentum).to_have_attribute("placeholder", "0.75")
+    expect(dialog.get_by_test_id("send-words")).to_contain_text("It would ")
     momentum.fill("much")
+    expect(dialog.get_by_test_id("send-words")).to_have_text("")
     expect(dialog.get_by_test_id("send-refusal")).to_contain_text(
         "momentum was “0.75”, a number; “much” is a text."
     )
     expect(dialog.get_by_role("button", name="Send", exact=True)).to_be_disabled()
     momentum.fill("0.9")
     expect(dialog.get_by_test_id("send-refusal")).to_have_text("")
+    dialog.get_by_test_id("send-gpus").fill("1.5")
+    expect(dialog.get_by_test_id("send-words")).to_contain_text("1.5")
+    expect(dialog.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    dialog.get_by_test_id("send-gpus").fill("1")
     send(tab)
     tab.locator(".Toastify__toast", has_text="Sent rates.ipynb").get_by_role("button", name="Open").click()
     expect(tab.get_by_role("tabpanel").get_by_test_id("job-arguments")).to_have_text("momentum 0.9")
 
 
-def test_lines_that_no_job_runs_are_said_in_the_dialog_of_a_cell(lab: Lab, context: BrowserContext) -> None:
+def test_the_dialog_of_a_cell_that_no_job_can_run_says_why_and_keeps_the_keyboard(
+    lab: Lab, context: BrowserContext
+) -> None:
     lab.write("lines.ipynb", ("x = 1\n!pip install nothing", None))
     tab = lab.open(context, "lines.ipynb")
     ready(tab)
     tab.locator(".jp-CodeCell .cm-content").first.click()
     tab.get_by_title(SEND).first.click()
     dialog = tab.get_by_role("dialog")
-    expect(dialog.get_by_test_id("send-refusal")).to_contain_text(
-        "line 2, “!pip install nothing”, is a shell or magic"
-    )
-    expect(dialog.get_by_role("button", name="Send", exact=True)).to_be_disabled()
-    dialog.get_by_role("button", name="Cancel").click()
+    refusal = dialog.get_by_test_id("send-refusal")
+    expect(refusal).to_contain_text("line 2, “!pip install nothing”, is a shell or magic")
+    sending = dialog.get_by_role("button", name="Send", exact=True)
+    expect(sending).to_be_disabled()
+    gpus = dialog.get_by_test_id("send-gpus")
+    expect(gpus).to_be_focused()
+    tab.keyboard.type("x2")
+    expect(gpus).to_have_value("2")
+    expect(sending).to_be_disabled()
+    dialog.get_by_role("button", name="Cancel").focus()
+    tab.keyboard.press("Tab")
+    expect(dialog.locator(":focus")).to_have_count(1)
+    tab.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(tab.locator(".jp-CodeCell")).to_have_count(1)
+    expect(tab.locator(".jp-CodeCell .cm-content")).to_contain_text("!pip install nothing")
     expect(tab.locator(".jp-OutputArea-output")).to_have_count(0)
 
 

@@ -311,12 +311,36 @@ def test_a_cell_without_a_last_expression_has_no_result(here, tmp_path):
         ),
         ("%%bash\necho it's", "line 1, “%%bash”, is a shell or magic line.*send the whole notebook"),
         ("1\nx = 7 % % 3", "invalid syntax in line 2"),
+        ("1\nx?", "line 2, “x\\?”, is a line of IPython, no Python, which only notebooks run. Leave it out"),
+        ("?print", "line 1, “\\?print”, is a line of IPython"),
+        ("np.arr*??\n!ls", r"line 1 \(“np.arr\*\?\?”\) and line 2 \(“!ls”\) are lines of IPython"),
+        ("1\n/print 1", "line 2, “/print 1”, is a line of IPython"),
+        ("def f():\n    return get_ipython().user_ns\nf()", r"line 2 calls get_ipython\(\), the shell of a noteb"),
         ("lock", "the cell's variable `lock` is a _thread.lock"),
     ],
 )
 def test_a_cell_that_cannot_be_sent_says_why(here, text, words):
     with pytest.raises(CaptureError, match=words):
         cell(text, here, lock=threading.Lock())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    shell = get_ipython()\nexcept NameError:\n    shell = 'none'\nshell",
+        "if 'get_ipython' in globals():\n    get_ipython()",
+        "def get_ipython():\n    return 'none'\nget_ipython()",
+    ],
+)
+def test_a_cell_that_can_do_without_a_shell_is_sent(here, text):
+    assert cell(text, here)
+
+
+def test_the_code_of_a_notebook_displays_objects_into_the_log_of_its_job(here, tmp_path):
+    captured, _ = cell("import builtins\ndisplay('tide', 3)\nbuiltins.display is display", here)
+    job = tmp_path / "job"
+    done = run_copy(captured, job, SPRINGTIDE_OUTPUT_DIR=str(job))
+    assert (done.returncode, done.stdout) == (0, "tide 3\n"), done.stderr
 
 
 # ---------- notebooks

@@ -140,6 +140,16 @@ def test_unknown_parameters_are_refused_with_the_known_ones(here, study) -> None
         split_keywords("study.ipynb", None, {"rate": 0.1})
 
 
+def test_all_parameters_are_named_to_whoever_gives_an_unknown_one(here) -> None:
+    known = [f"p{number}" for number in range(25)]
+    write(here.cwd / "wide.ipynb", tagged("\n".join(f"{name} = 1" for name in known)))
+    names = f"{', '.join(known[:-1])} and {known[-1]}\\."
+    with pytest.raises(UnfitError, match=f"Its parameters are {names}"):
+        capture_words(["wide.ipynb", "-p", "rate", "0.1"], here)
+    with pytest.raises(OptionError, match=f"has the parameters {', '.join(known)}"):
+        split_keywords("wide.ipynb", None, {"rate": 0.1})
+
+
 def test_a_mistyped_parameter_is_refused_with_the_nearest_one(here, study) -> None:
     message = r"`lrr`, which is no parameter of the notebook either\. Did you mean `lr`\? The notebook has the par"
     with pytest.raises(OptionError, match=message):

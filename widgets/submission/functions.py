@@ -23,7 +23,7 @@ from springtide.widgets.submission.definitions import Parts, namespace_of
 from springtide.widgets.submission.explain import HINT, find_culprit, parts, try_pickle, used_globals
 from springtide.widgets.submission.imports import lazy_imports, needed_modules
 from springtide.widgets.submission.loading import check_loading
-from springtide.widgets.submission.magic_lines import lines_before, mistake_of
+from springtide.widgets.submission.magic_lines import lines_before, mistake_of, refusal_of
 from springtide.widgets.submission.names import imported_names, needed_names
 from springtide.widgets.submission.sent import CELL, Call, Cell, Source, compile_cell
 
@@ -137,6 +137,8 @@ def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], wor
     except SyntaxError as error:
         msg = mistake_of(body, error)
         raise CaptureError(msg) from error
+    if msg := refusal_of(body):
+        raise CaptureError(msg)
     tree = ast.parse(text)
     wanted = needed_names(tree.body) - set(hidden)
     variables = {name: namespace[name] for name in sorted(wanted) if name in namespace}

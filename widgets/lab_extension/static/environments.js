@@ -54,7 +54,7 @@ async function askName(shared, before) {
   const { Dialog, showDialog } = shared["@jupyterlab/apputils"];
   const body = new (nameBody(shared["@lumino/widgets"].Widget))(before);
   const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Make" })];
-  const { button, value } = await showDialog({ title: "New environment", body, buttons });
+  const { button, value } = await showDialog({ title: "New environment", body, buttons, focusNodeSelector: "input" });
   return button.accept ? value : null;
 }
 

@@ -9,6 +9,8 @@ const SEND_FILE = "springtide:send-file";
 const SEND_CELL = "springtide:send-cell";
 const SETTLED_MS = 350;
 const PARAMETERS = "parameters";
+/** What has the focus in the dialog, and takes it back if it leaves: a disabled *Send* could not. */
+const FIRST_FOCUS = '[data-testid="send-gpus"]';
 const NO_PREVIEW = { parameters: [], problems: {}, refusal: "" };
 const NOT_PYTHON = "Only cells of Python kernels can be sent.";
 const NOT_INSTALLED =
@@ -141,7 +143,8 @@ async function askOptions(work, shared, feed, server) {
   const preview = await work.look({}).catch(() => NO_PREVIEW);
   const body = new (optionsBody(shared["@lumino/widgets"].Widget))(me, server, work, preview);
   const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Send" })];
-  const { button, value } = await showDialog({ title: `Send ${clean(work.name)} to the pool`, body, buttons });
+  const title = `Send ${clean(work.name)} to the pool`;
+  const { button, value } = await showDialog({ title, body, buttons, focusNodeSelector: FIRST_FOCUS });
   if (!button.accept) return null;
   if (value.problem) throw new Error(value.problem);
   return value;
@@ -154,6 +157,7 @@ function optionsBody(Widget) {
       this.server = server;
       this.work = work;
       this.preview = preview;
+      this.estimated = "";
       this.addClass("springtide");
       this.addClass("st-send");
       this.project = field("Project", "select");
@@ -166,6 +170,7 @@ function optionsBody(Widget) {
       this.gpus = field("GPUs", "input");
       Object.assign(this.gpus, { type: "number", min: 1, step: 1, value: 1 });
       this.gpus.dataset.testid = "send-gpus";
+      this.gpus.addEventListener("focus", () => this.gpus.select());
       const rows = this.named ? [this.project, this.gpus] : [this.gpus];
       this.node.append(...rows.map((input) => input.parentNode));
       this.parameters = preview.parameters.map(parameterField);
@@ -189,7 +194,16 @@ function optionsBody(Widget) {
     }
 
     onAfterAttach() {
-      this.showProblem();
+      this.node.closest(".jp-Dialog")?.addEventListener("keydown", (event) => this.stay(event));
+      this.show();
+    }
+
+    /** Takes Tab from the last button that is enabled to the first field: the dialog knows only that of its last button. */
+    stay(event) {
+      const buttons = event.currentTarget.querySelectorAll(".jp-Dialog-footer button:enabled");
+      if (event.key !== "Tab" || event.shiftKey || document.activeElement !== [...buttons].at(-1)) return;
+      event.preventDefault();
+      this.node.querySelector("select, input").focus();
     }
 
     /** Shows the estimate for the job, and what is wrong with typed parameters, after a pause in typing. */
@@ -202,7 +216,8 @@ function optionsBody(Widget) {
       const typed = { gpus: this.gpus.value, project: this.project.value };
       const review = await this.server.review(typed).catch((error) => ({ problems: {}, later: error.message }));
       if (typed.gpus !== this.gpus.value || typed.project !== this.project.value) return;
-      this.words.textContent = clean(Object.values(review.problems).join(" ") || review.estimate?.text || review.later);
+      this.estimated = Object.values(review.problems).join(" ") || review.estimate?.text || review.later;
+      this.show();
     }
 
     async check() {
@@ -211,14 +226,19 @@ function optionsBody(Widget) {
       const preview = await this.work.look(this.given).catch(() => this.preview);
       if (asked !== JSON.stringify(this.given)) return;
       this.preview = preview;
-      this.showProblem();
+      this.show();
     }
 
-    showProblem() {
-      this.refusal.textContent = clean(this.problem);
+    /** Shows what is wrong, else the estimate. The focus never stays on a button that is disabled. */
+    show() {
+      say(this.refusal, this.problem);
+      say(this.words, this.problem ? "" : this.estimated);
       for (const input of this.parameters) input.ariaInvalid = input.name in this.preview.problems ? "true" : null;
       const button = this.node.closest(".jp-Dialog")?.querySelector(".jp-Dialog-footer .jp-mod-accept");
-      if (button) button.disabled = Boolean(this.problem);
+      if (!button) return;
+      const isBlocked = Boolean(this.problem || this.node.querySelector(":invalid"));
+      if (isBlocked && document.activeElement === button) this.gpus.focus();
+      button.disabled = isBlocked;
     }
 
     onBeforeDetach() {
@@ -247,6 +267,12 @@ function group(label, inputs) {
   legend.textContent = label;
   box.append(legend, ...inputs.map((input) => input.parentNode));
   return box;
+}
+
+/** Writes a line that screen readers read out, once for each text. */
+function say(line, text) {
+  const shown = clean(text);
+  if (line.textContent !== shown) line.textContent = shown;
 }
 
 function words(part, role) {
