@@ -425,7 +425,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _number_of(amount: str, unit: str, more: str) -> float:
-    """Return the number of a token, a length of time such as ``2 h 5 min`` in seconds; the sign is of all parts."""
+    """Return the number of a token; of a length of time such as ``2 h 5 min`` in seconds, with one sign."""
     parts = re.findall(rf"([\d.]+)\s*({_UNIT})", more)
     rest = sum(float(number) * UNITS[of] for number, of in parts)
     return float(amount) * UNITS.get(unit, 1) + (-rest if amount.startswith("-") else rest)

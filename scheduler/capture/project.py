@@ -276,8 +276,8 @@ class Project:
 def find_root(place: Path, home: Path) -> Path | None:
     """Return the root of the project that a folder is in, None if nothing marks one.
 
-    It is never above the home directory or a folder that all share, such as ``/tmp``; these and the file system have
-    to have an ignore file to be one. An ignore file that leaves out all of its folder marks none.
+    It is never above the home directory or a folder that all share, such as ``/tmp``; these and the file system
+    have to have an ignore file to be one. An ignore file that leaves out all of its folder marks none.
     """
     for folder in (place, *place.parents):
         whole = folder in {home, Path(folder.anchor)} or _is_shared(folder)

@@ -19,8 +19,8 @@ from springtide.scheduler.capture import (
     Here,
     capture_words,
     names_notebook,
-    sources,
     passed_as_they_are,
+    sources,
     split_command,
     with_parameters,
 )

@@ -285,9 +285,7 @@ def _check_room(transaction: Transaction, wanted: WantedChange, user: str) -> No
     same = next((each for each in pending if words.same_object(each.wanted, wanted)), None)
     if same is not None:
         message = f"Request {same.number} asks for {words.what(same.wanted, user)} and waits for a decision."
-        raise Refusal(
-            409, "exists", message, hint=f"Withdraw it first: springtide request withdraw {same.number}"
-        )
+        raise Refusal(409, "exists", message, hint=f"Withdraw it first: springtide request withdraw {same.number}")
     lately = sum(each.at > transaction.now - DAY for each in theirs)
     everywhere = sum(each.pending for each in everyones)
     bounds = (

@@ -71,8 +71,8 @@ ORDERS: dict[str, _Order] = {
     "gpus": _Order((_jobs.c.gpus, _jobs.c.seq), lambda job: (job.spec.gpus * job.spec.workers, job.spec.seq)),
 }
 """Orders of jobs. ``running``: running ones first, then those that wait, the oldest first, then ended ones, the
-latest first. ``state``: the same, with those that ended in one way together. ``latest``: unfinished ones first, the newest first, then ended ones by their ends, the latest first.
-A minus before the name reverses one."""
+latest first. ``state``: the same, with those that ended in one way together. ``latest``: unfinished ones first,
+the newest first, then ended ones by their ends, the latest first. A minus before the name reverses one."""
 
 
 def _parsed(order: str) -> tuple[_Order, bool]:
