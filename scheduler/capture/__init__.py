@@ -27,6 +27,7 @@ from springtide.scheduler.capture.place import (
 )
 from springtide.scheduler.capture.program import Here, split_command
 from springtide.scheduler.capture.request import environment_shown, notes_of, submission, unsent, with_carried
+from springtide.scheduler.capture.shell_words import passed_as_they_are
 from springtide.scheduler.capture.variables import uncarried_words
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "known_parameters",
     "names_notebook",
     "notes_of",
+    "passed_as_they_are",
     "pause_words",
     "split_command",
     "submission",

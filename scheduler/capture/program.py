@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.shell_words import control_signs
 from springtide.scheduler.wording import LONG_GIVEN, given, listed, plural
 
 PYTHON: Final = "python3"
 """The interpreter in commands that name none: every environment and image with a Python has it by this name."""
 PYTHONS: Final = frozenset({"python", PYTHON})
 SCRIPT_SUFFIXES: Final = frozenset({".py", ".sh"})
-SHELL: Final = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 GPU_VARIABLES: Final = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 """Variables that the pool sets for every worker."""
 MAX_CHECKED: Final = 50
@@ -146,7 +146,7 @@ def split_command(command: str, cwd: Path | None = None) -> list[str]:
     if not words:
         msg = "The command is empty. Say what to run, such as 'python train.py'."
         raise CaptureError(msg)
-    shell = [word for word in words if word in SHELL]
+    shell = control_signs(command)
     if shell:
         msg = (
             f"A command runs without a shell, so {given(shell[0])} means nothing in it. For a shell's features "
@@ -241,5 +241,7 @@ def require(path: Path) -> None:
     beside = [] if there or not path.parent.is_dir() else path.parent.glob(f"*{path.suffix}")
     near = sorted(other.name for other in beside if other.is_file())
     hint = f" {path.parent} has {listed([given(name, LONG_GIVEN) for name in near])}." if near else ""
+    if not there and any(part.startswith(("~", "$")) or "*" in part for part in path.parts):
+        hint = " A command runs without a shell, so “~”, “$” and “*” stay as they are: write the path out."
     msg = f"The file {path} {what}.{hint} Give its path from the working directory."
     raise CaptureError(msg)

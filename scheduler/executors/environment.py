@@ -47,6 +47,7 @@ def tree_step(spec: AttemptSpec, places: JobPlaces) -> dict[str, Any] | None:
         "packed": str(places.packed),
         "root": spec.tree.root,
         "cwd": working_directory(spec, places),
+        "linked": spec.tree.linked,
         "repositories": repositories(spec.tree),
         "seeds": str(places.checkpoints / SEEDS),
     }

@@ -66,6 +66,21 @@ async def test_a_project_that_cannot_be_read_here_is_its_sent_files_alone(
     assert listed == "['a.py']"
 
 
+async def test_data_that_is_gone_when_the_job_starts_is_named_in_its_log(
+    bench: LocalBench, tmp_path: Path
+) -> None:
+    root = tmp_path / "study"
+    (root / "kept").mkdir(parents=True)
+    spec = sent(bench, root, "import os; print(os.listdir())", {"a.py": ""})
+    assert spec.tree is not None
+    linked = ("data/", "deep/weights.bin", "kept/", ".hidden", "big\\x1b[2J/")
+    await bench.run(replace(spec, tree=replace(spec.tree, linked=linked, linked_count=len(linked))))
+    said, _ = (await bench.log("job")).splitlines()
+    assert said == (
+        f"data/, deep/weights.bin were in {root} at the submission and are gone: the job runs without them."
+    )
+
+
 async def test_a_copy_that_cannot_be_made_keeps_the_job_waiting(bench: LocalBench, tmp_path: Path) -> None:
     spec = sent(bench, tmp_path, "pass", {"a.py": ""})
     broken = replace(spec, packed=b"broken")

@@ -39,6 +39,7 @@ import json, os, time
 for step in range(1, 6):
     with open(os.environ["SPRINGTIDE_REPORT"], "a") as report:
         values = {{f"layer{{number}}": number / step for number in range(1, {LAYERS_OF + 1})}}
+        values |= {{"a_single": 1}} if step == 1 else {{}}
         report.write(json.dumps({{"at": time.time(), "step": step, "values": values}}) + "\\n")
 """
 
@@ -175,7 +176,7 @@ def test_compared_curves_are_smoothed_on_a_logarithmic_axis_and_within_a_span(
 
 
 @pytest.mark.parametrize("where", ["job", "compare"])
-def test_all_of_many_metrics_are_drawn_in_their_order_and_found_by_name(
+def test_many_metrics_are_listed_in_their_order_the_first_20_until_all_are_asked_for_and_found_by_name(
     visit: Visit, service: Service, where: str
 ) -> None:
     jobs = [service.submit("susan", "python3", "-c", LAYERS, name=name) for name in ("deep", "deeper")]
@@ -183,19 +184,33 @@ def test_all_of_many_metrics_are_drawn_in_their_order_and_found_by_name(
         service.until(job.id, lambda found: found.state == "succeeded")
     page = visit("susan", compared(jobs) if where == "compare" else f"jobs/{jobs[0].id}")
     plots = page.get_by_test_id("section-curves").locator(".st-plot-place")
-    expect(plots).to_have_count(LAYERS_OF)
-    expect(page.get_by_test_id("metrics-count")).to_have_text(f"{LAYERS_OF} metrics")
+    metrics = LAYERS_OF + 1
+    expect(page.get_by_test_id("metrics-count")).to_have_text(f"{metrics} metrics")
+    expect(plots).to_have_count(20)
+    whole = page.get_by_test_id("metrics-whole")
+    expect(whole).to_have_text(f"Show all {metrics}")
+    expect(page.get_by_test_id("metrics-below")).to_have_count(0)
+    whole.click()
+    expect(plots).to_have_count(metrics)
     plots.last.scroll_into_view_if_needed()
-    expect(plots.last).to_contain_text(f"layer{LAYERS_OF}")
-    expect(plots.nth(1)).to_contain_text("layer2")
+    if where == "job":
+        expect(plots.last).to_have_text("a_single: 1 report so far.")
+        expect(plots.nth(1)).to_contain_text("layer2")
+        page.get_by_test_id("metrics-below").get_by_role("link", name="Log").click()
+        expect(page.get_by_test_id("section-log")).to_be_in_viewport()
+    else:
+        expect(plots.last).to_contain_text(f"layer{LAYERS_OF}")
+        expect(plots.nth(2)).to_contain_text("layer2")
     page.get_by_test_id("metrics-named").fill("LAYER2")
     expect(plots).to_have_count(3)
-    expect(page.get_by_test_id("metrics-count")).to_have_text(f"3 of {LAYERS_OF} metrics")
+    expect(page.get_by_test_id("metrics-count")).to_have_text(f"3 of {metrics} metrics")
     assert not Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"]}).response["violations"]
     page.get_by_test_id("metrics-named").fill("<b>")
     expect(page.get_by_test_id("metrics-count")).to_have_text("No metric has “<b>” in its name.")
     page.get_by_test_id("metrics-named").fill("")
-    expect(plots).to_have_count(LAYERS_OF)
+    expect(plots).to_have_count(metrics)
+    whole.click()
+    expect(plots).to_have_count(20)
 
 
 def test_the_ends_of_a_span_change_places_if_the_first_is_the_larger_one(

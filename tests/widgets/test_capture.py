@@ -153,6 +153,13 @@ def test_a_script_named_by_itself_runs_by_its_first_line(here, tmp_path):
         ("python 'train.py", "cannot be read"),
         ("", "is empty"),
         ("python train.py | tee log", r"without a shell.*bash"),
+        ("python train.py; echo second", r"without a shell, so “;” means nothing.*bash"),
+        ("python train.py >out.txt", r"without a shell, so “>” means nothing.*bash"),
+        ("python train.py 2>&1", r"without a shell, so “2>” means nothing.*bash"),
+        ("python train.py& echo", r"without a shell, so “&” means nothing.*bash"),
+        ("python ~/train.py", r"without a shell, so “~”.* stay as they are: write the path out"),
+        ("python $HOME/train.py", r"without a shell, so .* stay as they are: write the path out"),
+        ("python *.py", r"without a shell, so .* stay as they are: write the path out"),
         ("missing.ipynb", "does not exist"),
         ("broken.ipynb", "not a notebook"),
         (3, "int"),
@@ -164,6 +171,25 @@ def test_a_command_that_cannot_run_is_refused_in_words(here, tmp_path, command, 
     (tmp_path / "broken.ipynb").write_text("[]")
     with pytest.raises(CaptureError, match=words):
         capture(command, (), {}, here)
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("python train.py ~/data", "“~/data” is passed as it is: "),
+        ('python train.py "$HOME/data" *.csv', "“$HOME/data” and “*.csv” are passed as they are: "),
+        ("python train.py `date` ${A}", "“`date`” and “${A}” are passed as they are: "),
+        ("python train.py '$HOME' \"a;\" 'b | c' d\\; '*' \\~ ';' --cost=5$ http://x.org/?a=1", None),
+        ("python train.py odd*.txt", None),
+        (["python", "train.py", "$HOME", "*.py"], None),
+    ],
+)
+def test_words_that_a_shell_would_expand_are_passed_as_they_are_which_a_note_says(here, tmp_path, command, named):
+    for name in ("train.py", "odd*.txt"):
+        (tmp_path / name).write_text("")
+    captured = capture(command, (), {}, here)
+    notes = [note for note in captured.notes if "without a shell" in note]
+    assert [note.startswith(named or "") for note in notes] == ([True] if named else [])
 
 
 def test_a_command_takes_no_arguments_beside_itself(here):

@@ -19,6 +19,7 @@ from springtide.scheduler.capture import (
     Here,
     capture_words,
     names_notebook,
+    passed_as_they_are,
     sources,
     split_command,
     with_parameters,
@@ -50,6 +51,9 @@ def capture(work: Work, args: Sequence[Any], kwargs: Mapping[str, Any], here: He
             if args or (kwargs and not is_notebook):
                 raise CaptureError(_no_arguments(work, is_notebook=is_notebook))
             captured = capture_words(words, here)
+            if isinstance(work, str):
+                notes = (*captured.notes, *passed_as_they_are(work, words, here.cwd))
+                captured = replace(captured, notes=notes)
             return with_parameters(captured, kwargs) if is_notebook else captured
         payload = pickle_call(work, args, kwargs, here.cwd)
         return _pickled(payload, called(work), here)

@@ -3,7 +3,7 @@
 import { drawAcross } from "./jobs/across.js";
 import { drawEvents } from "./jobs/events.js";
 import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
-import { drawMetricPlots } from "./jobs/metric_plots.js";
+import { curvesFirst, drawMetricPlots } from "./jobs/metric_plots.js";
 import { drawShapeFields, zoomOf } from "./jobs/shape_fields.js";
 import { TrackerLinks } from "./jobs/tracker_links.js";
 import { UseCharts } from "./jobs/use_charts.js";
@@ -41,7 +41,10 @@ const LOOK_AGAIN_MS = 30_000;
 const LOG_TAIL = 256 * 1024;
 const path = `jobs/${encodeURIComponent(site.job)}`;
 
-const shown = { across: "step", shape: PLAIN, named: "" };
+/** The sections below the metrics, which a list of all of many metrics leads to. */
+const BELOW = { log: "Log", outputs: "Outputs", attempts: "Attempts", what: "What it runs" };
+
+const shown = { across: "step", shape: PLAIN, named: "", whole: false };
 let view = null;
 const redraw = () => view?.draw();
 const zoom = zoomOf(shown, redraw);
@@ -131,6 +134,10 @@ function drawRequests(job, now) {
   return drawn && section("requests", "More quota", drawn);
 }
 
+function belowMetrics(job) {
+  return Object.keys(job.arguments).length > 0 ? { ...BELOW, arguments: "Arguments" } : BELOW;
+}
+
 function drawSweep(job, now) {
   return [drawCard(), drawRequests(job, now), section("events", "What happened", drawEvents(job, now))];
 }
@@ -140,7 +147,7 @@ function drawJob(job, now) {
   const { colour } = live.feed.about(job.project);
   const { started } = job;
   const { across, shape } = shown;
-  const names = curveNames(points);
+  const names = curvesFirst(curveNames(points), points);
   const useCharts = use.draw(job, colour, shown, zoom);
   const drawMetric = (node, name) => renderMetricChart(node, { points, name, colour, across, started, shape, zoom });
   use.follow(job);
@@ -152,7 +159,7 @@ function drawJob(job, now) {
     names.length + useCharts.length > 0 &&
       section("curves", "Metrics", [
         names.length > 0 && [drawAcross(shown, redraw), trackers.draw(), drawShapeFields(shown, redraw)],
-        drawMetricPlots(names, shown, redraw, drawMetric, useCharts),
+        drawMetricPlots(names, shown, redraw, drawMetric, useCharts, belowMetrics(job)),
       ]),
     section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
     section("outputs", "Outputs", outputs.draw(job)),

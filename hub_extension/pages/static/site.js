@@ -203,7 +203,8 @@ function showContact(contact, isAlone = false) {
 
 /** A section of a page. */
 export function section(key, title, ...content) {
-  return h("section", { key, class: "st-section", "data-testid": `section-${key}` }, h("h2", {}, title), content);
+  const id = `section-${key}`;
+  return h("section", { key, id, class: "st-section", "data-testid": id }, h("h2", {}, title), content);
 }
 
 /** Gives the page its title. */

@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +22,8 @@ COPIED_AT = 946_684_800
 SEEDS = "forked"
 """Folder among the checkpoints of a fork with those that come into its working directory."""
 MOST_LINKS = 100_000
+MOST_GONE = 5
+"""Number of missing files and folders that the log names."""
 CACHES = frozenset(
     {"__pycache__", ".git", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".springtide.new"}
 )
@@ -42,8 +45,9 @@ def make_tree(spec: dict[str, Any]) -> None:
     """Make the copy ``spec["tree"]`` of the project, atomically; do nothing if it exists.
 
     ``packed`` is the file of the submission's files, ``root`` the project's folder, ``cwd`` the working directory
-    in it, ``repositories`` folder in the copy, Git directory and commit of each repository at the submission.
-    The files below ``seeds``, if that exists, come into the working directory in place of its own.
+    in it, ``linked`` what of it was left in place at the submission, ``repositories`` folder in the copy, Git
+    directory and commit of each repository at the submission. The files below ``seeds``, if that exists, come into
+    the working directory in place of its own.
     Raises OSError or ValueError.
     """
     tree, root = spec["tree"], spec["root"]
@@ -62,6 +66,7 @@ def make_tree(spec: dict[str, Any]) -> None:
     if os.path.isdir(seeds) and not os.path.islink(seeds):  # noqa: PTH112, PTH114
         _place_seeds(seeds, new, "" if working == "." else working, folders, taken)
     links = _link(root, new, folders, taken)
+    _say_what_is_gone(root, spec.get("linked", ()))
     links += [folder for folder in folders if folder and os.path.islink(f"{root}/{folder}")]  # noqa: PTH114
     for place, git, commit in spec["repositories"]:
         start = f"{place}/" if place else ""
@@ -168,6 +173,31 @@ def _link(root: str, new: str, folders: set[str], taken: set[str]) -> list[str]:
             if os.path.isdir(f"{root}/{path}"):  # noqa: PTH112
                 linked.append(path)
     return linked
+
+
+def _say_what_is_gone(root: str, linked: Sequence[str]) -> None:
+    """Write to the job's log what was left in place at the submission and is gone; hidden names are left out."""
+    if not os.path.isdir(root):  # noqa: PTH112
+        return
+    gone = [path for path in linked if _is_gone(root, path)]
+    if gone:
+        more = f" and {len(gone) - MOST_GONE} more" if len(gone) > MOST_GONE else ""
+        were, are, them = ("was", "is", "it") if len(gone) == 1 else ("were", "are", "them")
+        named = ", ".join(gone[:MOST_GONE])
+        _say(f"{named}{more} {were} in {root} at the submission and {are} gone: the job runs without {them}.")
+
+
+def _is_gone(root: str, path: str) -> bool:
+    """Return whether a path of the project is gone; of names that were escaped that is not known."""
+    if "\\" in path or any(part.startswith(".") for part in path.split("/")):
+        return False
+    try:
+        os.lstat(f"{root}/{path}".rstrip("/"))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _say(text: str) -> None:
