@@ -214,7 +214,7 @@ def test_the_dialog_of_a_cell_that_no_job_can_run_says_why_and_keeps_the_keyboar
     expect(gpus).to_be_focused()
     tab.keyboard.type("x2")
     expect(gpus).to_have_value("2")
-    expect(sending).to_be_disabled()
+    assert sending.is_disabled(), "also before the next estimate"
     dialog.get_by_role("button", name="Cancel").focus()
     tab.keyboard.press("Tab")
     expect(dialog.locator(":focus")).to_have_count(1)

@@ -208,6 +208,7 @@ function optionsBody(Widget) {
 
     /** Shows the estimate for the job, and what is wrong with typed parameters, after a pause in typing. */
     tell() {
+      this.show(); // the dialog has just enabled its button
       clearTimeout(this.telling);
       this.telling = setTimeout(() => Promise.all([this.estimate(), this.check()]), SETTLED_MS);
     }
