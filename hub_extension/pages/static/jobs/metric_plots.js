@@ -1,8 +1,8 @@
 /** The plots of the metrics of a page: the first of many, with a filter by name, and drawn as they come into sight. */
 
 import { h } from "../visuals/base/dom.js";
-import { drawInSight } from "../visuals/base/pace.js";
 import { button } from "../visuals/base/glyphs.js";
+import { drawInSight } from "../visuals/base/pace.js";
 import { amount, clean, count } from "../visuals/base/words.js";
 
 /** Plots that are drawn at once; more than these can be filtered. */
