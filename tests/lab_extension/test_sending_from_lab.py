@@ -173,7 +173,7 @@ def test_a_notebook_shows_its_parameters_in_the_dialog_and_in_the_form(
 
     tab.locator(".jp-CodeCell .cm-content").first.click()
     tab.keyboard.press("Control+a")
-    tab.keyboard.type("rate, momentum = 0.5, 1\nmomentum = 0.75")
+    tab.keyboard.type("rate, steps = 0.5, 1\nmomentum = 0.75")
     tab.locator(".jp-DirListing-item", has_text="rates.ipynb").click(button="right")
     tab.get_by_role("menuitem", name="Send to the Pool…").click()
     dialog = tab.get_by_role("dialog")
