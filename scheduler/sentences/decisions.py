@@ -197,7 +197,7 @@ def _reclaimed(p: Params) -> Sentences:
     person = p.get("for_user")
     whose = f" of {quoted_name(p, 'for_user')}" if person and person != p.get("for_project") else ""
     job = f", for {beneficiary(p)}{whose}" if p.get("for_name") or whose else ""
-    yield cause(f"{_project(p, 'for_project')} asked for {request}{job}.")
+    yield cause(f"The project {quoted_name(p, 'for_project')} asked for {request}{job}.")
     yield from _made_way(p)
 
 
