@@ -142,11 +142,11 @@ def _words_of_the_end(job_id: str, end: SessionEnd, *, is_cut_off: bool) -> str:
     is_known = not is_cut_off or end.reason not in {"", ATTEMPT_OVER}
     try:
         with Client() as client:
-            for _ in range(1 if is_known else LOOKS):
+            for _ in range(LOOKS):
                 job = client.job(job_id)
-                if job.state not in RUNNING:
+                if is_known or job.state not in RUNNING:
                     break
-                time.sleep(0 if is_known else LOOK_EVERY_S)
+                time.sleep(LOOK_EVERY_S)
     except (PoolError, Unreachable) as error:
         if not is_cut_off:
             return "You have left the job."

@@ -12,6 +12,7 @@ from springtide.scheduler.model import Job, Placement, Worker
 from springtide.scheduler.policy import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal, Relocation
 from springtide.scheduler.policy.state.nodes import NodePool, NodeState, gpus_of, mask_of, workers_of
+from springtide.scheduler.policy.state.running_jobs import start_step
 
 MAX_MOVED_FACTOR = 2
 """Maximum number of GPUs moved, as a multiple of the GPUs needed: every moved job restarts."""
@@ -164,5 +165,5 @@ def _gpus_on(job: Job, node: NodeState, workers: Placement | None = None) -> int
 
 
 def _order(job: Job) -> tuple[int, float, float, str]:
-    """Return the order in which jobs are moved: lower priority, then more recent start."""
-    return (job.priority, -(job.started or 0.0), -job.submitted, job.id)
+    """Return the order in which jobs are moved: lower priority, then more recent start, in steps."""
+    return (job.priority, -start_step(job), -job.submitted, job.id)
