@@ -77,7 +77,7 @@ async def test_data_that_is_gone_when_the_job_starts_is_named_in_its_log(
     await bench.run(replace(spec, tree=replace(spec.tree, linked=linked, linked_count=len(linked))))
     said, _ = (await bench.log("job")).splitlines()
     assert said == (
-        f"data/, deep/weights.bin were in {root} at the submission and are gone: the job runs without them."
+        f"data/, deep/weights.bin were in {root} at the submission; the job does not find them there now."
     )
 
 

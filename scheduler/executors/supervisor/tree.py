@@ -176,15 +176,17 @@ def _link(root: str, new: str, folders: set[str], taken: set[str]) -> list[str]:
 
 
 def _say_what_is_gone(root: str, linked: Sequence[str]) -> None:
-    """Write to the job's log what was left in place at the submission and is gone; hidden names are left out."""
+    """Write to the job's log what was left in place at the submission and the job does not find; names with a dot
+    are left out. It is removed since, or in a folder that the pool hides from the job's account.
+    """
     if not os.path.isdir(root):  # noqa: PTH112
         return
     gone = [path for path in linked if _is_gone(root, path)]
     if gone:
         more = f" and {len(gone) - MOST_GONE} more" if len(gone) > MOST_GONE else ""
-        were, are, them = ("was", "is", "it") if len(gone) == 1 else ("were", "are", "them")
+        were, them = ("was", "it") if len(gone) == 1 else ("were", "them")
         named = ", ".join(gone[:MOST_GONE])
-        _say(f"{named}{more} {were} in {root} at the submission and {are} gone: the job runs without {them}.")
+        _say(f"{named}{more} {were} in {root} at the submission; the job does not find {them} there now.")
 
 
 def _is_gone(root: str, path: str) -> bool:
