@@ -44,6 +44,12 @@ export function shownState({ shown, state }) {
   return clean(shown || state);
 }
 
+/** Whether a job is being ended for good: it is cancelled, or at its time limit, and its program has not ended yet. */
+export function isEnding(job) {
+  const words = shownState(job);
+  return words === "cancelling" || words === "ending";
+}
+
 /** The glyph of a state, always drawn beside its word. */
 export function stateGlyph(state) {
   const drawing = STATES[state] ?? STATES.lost;

@@ -1,7 +1,7 @@
 /** Actions for several selected jobs, the outcome for each job, and undo. */
 
 import { h, memory } from "../base/dom.js";
-import { boardLink, button, isFinal } from "../base/glyphs.js";
+import { boardLink, button, isEnding, isFinal } from "../base/glyphs.js";
 import { clean, count, listed, size } from "../base/words.js";
 import { interventionForm } from "../views/intervention_form.js";
 import { Intervention } from "./intervention.js";
@@ -10,6 +10,7 @@ const DONE = {
   pause: "Paused",
   resume: "Resumed",
   cancel: "Cancelled",
+  end: "Ended",
   archive: "Archived",
   unarchive: "Put back",
   pin: "Pinned",
@@ -165,7 +166,8 @@ export class Selection {
 
   /** The open question or form, or else the buttons. */
   #content(chosen, able) {
-    if (this.confirming && able.length) return this.#confirmation(able);
+    const open = able.filter((job) => !isEnding(job));
+    if (this.confirming && open.length) return this.#confirmation(open);
     const erased = chosen.filter(({ id }) => this.erasing?.has(id));
     if (erased.length) return this.#erasure(erased);
     if (this.writing) return this.#form(chosen);
@@ -179,10 +181,13 @@ export class Selection {
     const act = (action, some) => () => this.#act(action, some);
     const pausable = jobs.filter((job) => !job.held_by_user && job.state !== "pausing");
     const held = jobs.filter((job) => job.held_by_user);
+    const ending = jobs.filter(isEnding);
+    const open = jobs.filter((job) => !isEnding(job));
     return [
       this.#button("pause", `Pause ${pausable.length}`, act("pause", pausable), !pausable.length),
       this.#button("resume", `Resume ${held.length}`, act("resume", held), !held.length),
-      this.#button("cancel", `Cancel ${jobs.length}…`, () => this.#confirm(true), !jobs.length),
+      this.#button("cancel", `Cancel ${open.length}…`, () => this.#confirm(true), !open.length),
+      ending.length > 0 && this.#button("end", `End ${ending.length} now`, act("end", ending)),
     ];
   }
 
@@ -318,8 +323,11 @@ export class Selection {
   }
 
   #confirmation(jobs) {
+    const runs = jobs.some(({ held }) => held.length > 0);
+    const killed = runs ? "Those that run have their grace periods to end, then they are killed. " : "";
+    const question = `Cancel ${count(jobs.length, "job")}? ${killed}This cannot be undone.`;
     return [
-      h("span", { key: "question", role: "alert" }, `Cancel ${count(jobs.length, "job")}? This cannot be undone.`),
+      h("span", { key: "question", role: "alert" }, question),
       this.#button("keep", "Keep them", () => this.#confirm(false)),
       this.#button(
         "confirm",

@@ -1,7 +1,7 @@
 /** The common parts of job and sweep cards: the head, the GPUs as cells, and the buttons with their confirmation. */
 
 import { h } from "../base/dom.js";
-import { boardLink, isFinal, projectMark, shownState, stateMark, tagWord } from "../base/glyphs.js";
+import { boardLink, isEnding, isFinal, projectMark, shownState, stateMark, tagWord } from "../base/glyphs.js";
 import { optionsOf } from "../base/job_words.js";
 import { clean, cleanLines, count, size } from "../base/words.js";
 import { interventionForm } from "./intervention_form.js";
@@ -52,7 +52,7 @@ export function noteLine({ note }) {
  * The buttons of a card, the outcome of the last action, and the reason if there are no buttons.
  * @param data as of the card; the form of an open `editor` has buttons of its own; `measured`: what a deletion would
  *   remove, null until that is known
- * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()` and others, each left out if not permitted;
+ * @param actions `pause()`, `resume()`, `cancel()`, `end()`, `rerun()`, `edit()` and others, each left out if not permitted;
  *   `hold()` and `change()` open the form of the `intervention`
  * @param state the card's memory, with `confirming` and `asked`
  * @param again draws the card again
@@ -62,7 +62,7 @@ export function noteLine({ note }) {
  */
 export function cardActions(data, actions, state, again, words) {
   const { job, notice, blocked, editor, measured, intervention, projects } = data;
-  const standing = `${words.standing} ${job.state} ${job.held_by_user} ${Boolean(job.hold)} ${notice ?? ""}`;
+  const standing = `${words.standing} ${shownState(job)} ${job.held_by_user} ${Boolean(job.hold)} ${notice ?? ""}`;
   if (state.asked !== standing) state.asked = null;
   if (isFinal(job.state) || blocked) state.confirming = false;
   if (!isFinal(job.state) || blocked) state.erasing = false;
@@ -119,7 +119,7 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside
       erases && actions.delete && cardButton("delete", "Delete…", erase, waiting),
     ];
   const others = aside.map(([name, words]) => actions[name] && cardButton(name, words, actions[name], false));
-  if (shownState(job) === "cancelling") return others;
+  if (isEnding(job)) return [actions.end && cardButton("end", "End now", ask("end"), waiting), others].flat();
   const { pause, resume } = offers(job);
   return [
     pause && actions.pause && cardButton("pause", pause, ask("pause"), waiting),

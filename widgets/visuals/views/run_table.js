@@ -46,7 +46,7 @@ function isRunningSweep({ trials, state }) {
 function sinceOf(job) {
   const live = job.attempts.at(-1);
   if (isFinal(job.state)) return job.ended ?? 0;
-  if (live && !live.ended) return live.started ?? live.created;
+  if (live && !live.ended) return live.asked ?? live.started ?? live.created;
   if (isRunningSweep(job)) return job.started ?? job.submitted;
   return live?.ended ?? Math.max(job.submitted, job.hold?.at ?? 0);
 }
