@@ -50,7 +50,7 @@ export function noteLine({ note }) {
 
 /**
  * The buttons of a card, the outcome of the last action, and the reason if there are no buttons.
- * @param data as of the card; the form of an open `editor` has buttons of its own; `measured`: what a deletion would
+ * @param data as of the card, where `blocked` is true for a reason that the page says; the form of an open `editor` has buttons of its own; `measured`: what a deletion would
  *   remove, null until that is known
  * @param actions `pause()`, `resume()`, `cancel()`, `end()`, `rerun()`, `edit()` and others, each left out if not permitted;
  *   `hold()` and `change()` open the form of the `intervention`
@@ -100,7 +100,7 @@ export function cardActions(data, actions, state, again, words) {
     editor?.isGone && fromStartButton(editor),
     notice &&
       h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice)),
-    blocked &&
+    typeof blocked === "string" &&
       h(
         "span",
         { key: "blocked", class: "st-notice st-muted", role: "status", "data-testid": "job-blocked" },

@@ -7,7 +7,7 @@ import { askWords, drawWhy, errorWords, jobHeadline, optionsOf, stepWords } from
 import { trialWords } from "../base/sweep_words.js";
 import { clean, count, duration } from "../base/words.js";
 import { renderJobLife } from "../charts/job_life.js";
-import { renderLossCurve } from "../charts/loss_curve.js";
+import { renderLossCurve, upToDate } from "../charts/loss_curve.js";
 import { drawMetricNames } from "../charts/metric_names.js";
 import { argumentsLine } from "./argument_list.js";
 import { cardActions, cardHeader, noteLine } from "./card_parts.js";
@@ -56,7 +56,7 @@ export function renderJobCard(element, data, actions = {}) {
           progress: job.progress,
         }),
     }),
-    drawMetricNames(data.points ?? [], state.metric, (name) => {
+    drawMetricNames(upToDate(data.points ?? [], job.progress), state.metric, (name) => {
       state.metric = name;
       again();
     }),

@@ -2,7 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { button, isFinal, projectMark, shownState, stateKind, stateMark, tagWord } from "../base/glyphs.js";
-import { sentencesOf, stepWords, waits } from "../base/job_words.js";
+import { reasonAt, sentencesOf, stepWords, waits } from "../base/job_words.js";
 import { shortTrialsWords } from "../base/sweep_words.js";
 import { ago, amount, clean, count, exact, roughly } from "../base/words.js";
 import { keyOf } from "./run_columns.js";
@@ -13,7 +13,7 @@ const PINNED = "Pinned";
 const OTHERS = "Others";
 const LATEST = "latest";
 const FIRST = [
-  { name: "state", order: "running", draw: ({ job }) => stateMark(job, "row-state") },
+  { name: "state", order: "running", draw: ({ job }) => stateMark(job, "row-state", true) },
   { name: "name", order: "name", draw: (about) => drawName(about) },
   {
     name: "project",
@@ -26,7 +26,7 @@ const FIRST = [
   { name: "progress", draw: ({ job }) => progressWords(job) },
   { name: "time", order: LATEST, draw: ({ job, now }) => timeWords(job, now) },
 ];
-const REASON = { name: "reason", wide: true, draw: ({ job }) => drawReason(job) };
+const REASON = { name: "reason", wide: true, draw: ({ job, now }) => drawReason(job, now) };
 
 /** The jobs in the order of the column of times, if that is the order: as they are now, whenever they were listed. */
 export function byTime(jobs, order) {
@@ -339,8 +339,9 @@ function timeWords(job, now) {
   return h("span", { key: "waits", title: exact(since) }, `${stands} ${span}`);
 }
 
-function drawReason(job) {
-  const whole = clean(job.error) || sentencesOf(job.reason).join(" ");
-  const line = clean(job.error) || clean(job.reason?.headline) || whole;
+function drawReason(job, now) {
+  const reason = reasonAt(job.reason, now);
+  const whole = clean(job.error) || sentencesOf(reason).join(" ");
+  const line = clean(job.error) || clean(reason?.headline) || whole;
   return h("span", { key: "reason", class: "st-clamped", title: whole, "data-testid": "row-reason" }, line);
 }
