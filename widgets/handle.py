@@ -176,8 +176,8 @@ class Handle(ABC):
     def cancel(self, *, children: bool = False, now: bool = False) -> None:
         """End the job for good; with ``children`` also the unfinished jobs that its program has submitted.
 
-        It has its grace period to end, then it is killed. With ``now`` it has 5 seconds; one that is being cancelled
-        is killed at once.
+        It has its grace period to end, then it is killed. With ``now`` it has 5 seconds; one that is being
+        cancelled is killed at once.
         """
         if not children:
             self._connection.ask(Client.end if now else Client.cancel, self.id)

@@ -388,7 +388,7 @@ def pausing(gpus: int, *, saved: bool, found: str = "") -> Reason:
 
 
 def stopping(gpus: int, grace: float | None) -> Reason:
-    """Return the job is being ended for good, within ``grace`` seconds from the first request; None for at once."""
+    """Return the job is being ended for good, within ``grace`` seconds from the first request; None: at once."""
     return Reason("stopping", {"gpus": gpus, **({} if grace is None else {"grace": grace})})
 
 

@@ -765,8 +765,8 @@ NEWER = """async () => {
 def test_a_card_has_one_newest_value_in_curve_range_and_names_that_of_its_progress_if_it_is_newer(
     gallery: Page,
 ) -> None:
-    points = ["20", "10 – 20", "loss 20"]
-    assert gallery.evaluate(NEWER) == [["30", "10 – 30", "loss 30"], points, points, points]
+    points = ["20", "10 \u2013 20", "loss 20"]
+    assert gallery.evaluate(NEWER) == [["30", "10 \u2013 30", "loss 30"], points, points, points]
 
 
 LOGS = """async () => {

@@ -13,7 +13,18 @@ import os
 from pathlib import Path
 
 import pytest
-from executor_bench import ENDS_WHEN_ASKED, LOCKSTEP, READY, RESUMES, SAVES, SAVES_SLOWLY, SLEEPS, STUBBORN, Bench, read_output
+from executor_bench import (
+    ENDS_WHEN_ASKED,
+    LOCKSTEP,
+    READY,
+    RESUMES,
+    SAVES,
+    SAVES_SLOWLY,
+    SLEEPS,
+    STUBBORN,
+    Bench,
+    read_output,
+)
 from session_steps import SIZE, ended, opened, output, shell, until
 
 from springtide.scheduler.executors.base import (

@@ -102,8 +102,8 @@ class _Queue:
 class Actuator:
     """Carries out effects. A failed one is repeated with growing delays.
 
-    A later action replaces one of `REPLACED` that fails, and a launch that has not begun. Launches begin in the order of a `LaunchGate`;
-    ``borrows`` returns whether an attempt borrows GPUs.
+    A later action replaces one of `REPLACED` that fails, and a launch that has not begun. Launches begin in the
+    order of a `LaunchGate`; ``borrows`` returns whether an attempt borrows GPUs.
 
     ``report`` receives `LaunchFailed` for each failed launch, an `AttemptStatus` for an attempt that never
     started, and `OwnershipLost` when the executor refuses this engine's epoch. ``jitter`` randomises the delays.

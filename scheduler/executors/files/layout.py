@@ -18,7 +18,14 @@ import msgspec
 
 from springtide.scheduler.executors.base import HISTORY, AttemptKey, ExecutorError, Exit, ExitKind
 from springtide.scheduler.executors.files.plain import DIRECTORY, make_directory, replace_file, write_tree
-from springtide.scheduler.executors.supervisor.records import KILL, KILL_NOW, RUN_TIME, leave, take_lock, write_record
+from springtide.scheduler.executors.supervisor.records import (
+    KILL,
+    KILL_NOW,
+    RUN_TIME,
+    leave,
+    take_lock,
+    write_record,
+)
 from springtide.scheduler.executors.supervisor.tree import NEW
 from springtide.scheduler.model import Block
 from springtide.scheduler.wording import given

@@ -42,7 +42,7 @@ class Verdict:
 class Attempt:
     """An attempt: its pods as they were last seen, the starts and ends of its workers, and the requests for it.
 
-    ``record`` is None for an attempt that was found in the cluster. ``requested`` is the strongest request of `REQUESTS`;
+    ``record`` is None for an attempt that was found in the cluster. ``requested`` is the strongest of `REQUESTS`;
     ``eviction`` says why something else deletes one of its pods; ``verdict`` is the executor's own. ``creating``
     is set while its pods are created, ``ending`` once they are to be deleted, ``concluding`` once all have ended;
     ``reported`` is the status that was reported last. ``launched_at`` and ``failing_since`` are on the event

@@ -256,7 +256,8 @@ class AttemptMonitor:
         finally:
             attempt.creating = False
         if (attempt.ending or attempt.requested) and attempt.live_pods:
-            self.retry_in_background(lambda: self.delete_pods(attempt, attempt.time_to_end + manifests.KILL_MARGIN))
+            within = attempt.time_to_end + manifests.KILL_MARGIN
+            self.retry_in_background(lambda: self.delete_pods(attempt, within))
         self._evaluate(attempt)
 
     async def delete_pods(self, attempt: Attempt, grace: float) -> None:

@@ -16,7 +16,20 @@ from .disk import DiskCap
 from .error_line import error_line
 from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
-from .records import FULL, KILL, KILL_NOW, PAUSE, REQUESTS, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
+from .records import (
+    FULL,
+    KILL,
+    KILL_NOW,
+    PAUSE,
+    REQUESTS,
+    RUN_TIME,
+    Names,
+    exists,
+    leave,
+    take_lock,
+    write_in_place,
+    write_record,
+)
 from .search import Search
 from .secret_files import read_secret
 from .sessions import POD_DIRECTORY, Sessions, named_prompt
@@ -27,7 +40,7 @@ from .worker import ANSWERED, IGNORED, Streams, refusal, run_worker
 KILL_AFTER = 5.0
 """Time between SIGTERM and SIGKILL if no grace period applies, in seconds."""
 RELOOK = 1.0
-"""Interval at which a pod that ends looks for a stronger request, in seconds: containerd sends SIGTERM only once."""
+"""Interval at which an ending pod looks for a stronger request, in seconds: containerd sends SIGTERM only once."""
 RESCAN = 0.02
 """First interval at which processes that survived SIGKILL are killed again, in seconds."""
 SHUTDOWN = 120.0
@@ -320,8 +333,10 @@ class Supervisor:
             self._end(KILL_AFTER)
 
     def _may_resume(self) -> bool:
-        """Return whether the job may go on from here, or a fork of it: it had time to save, or failed by itself."""
-        return self.asked in (PAUSE, KILL) or (self.asked is None and (self.failed is not None or self._is_shut_down()))
+        """Return whether the job or a fork of it may go on from here: it had time to save, or failed by itself."""
+        if self.asked is None:
+            return self.failed is not None or self._is_shut_down()
+        return self.asked in (PAUSE, KILL)
 
     def _is_shut_down(self) -> bool:
         """Return whether the machine asks all processes to end, those of the job too."""

@@ -73,7 +73,13 @@ export function stateMark(of, testid, isBrief = false) {
   const words = isBrief ? whole.split(",")[0] : whole;
   return h(
     "span",
-    { key: "state", class: `st-state st-state-${drawn}`, role: testid ? "status" : null, "data-testid": testid, title: words === whole ? null : whole },
+    {
+      key: "state",
+      class: `st-state st-state-${drawn}`,
+      role: testid ? "status" : null,
+      "data-testid": testid,
+      title: words === whole ? null : whole,
+    },
     stateGlyph(drawn),
     h("span", {}, words.charAt(0).toUpperCase() + words.slice(1)),
   );

@@ -160,7 +160,11 @@ export function sweepButtons(job) {
     standing: `${trials.failed} ${trials.number}`,
     erases: true,
     cancel: "Cancel the rest…",
-    question: `Cancel the ${count(left, "trial")} of ${job.name ? `“${clean(job.name)}”` : "this sweep"} that ${left === 1 ? "has" : "have"} not ended? What has ended stays. ${trials.running ? "What runs has its grace period to end, then it is killed." : ""}`.trim(),
+    question: [
+      `Cancel the ${count(left, "trial")} of ${job.name ? `“${clean(job.name)}”` : "this sweep"} that ${left === 1 ? "has" : "have"} not ended?`,
+      "What has ended stays.",
+      ...(trials.running ? ["What runs has its grace period to end, then it is killed."] : []),
+    ].join(" "),
     keep: "Keep them",
     confirm: "Cancel the rest",
     more: trials.failed > 0 ? [["retry", `Retry failed (${amount(trials.failed)})`]] : [],
