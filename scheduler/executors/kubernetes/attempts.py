@@ -87,10 +87,11 @@ class Attempt:
         """Whether all its pods are proven to have ended."""
         return self.status.phase is AttemptPhase.GONE
 
-    def request(self, request: str) -> None:
-        """Take in a request, unless there was a stronger one."""
+    def request(self, request: str) -> str:
+        """Take in a request; return the strongest one so far."""
         if self.requested is None or REQUESTS.index(request) < REQUESTS.index(self.requested):
             self.requested = request
+        return self.requested
 
     @property
     def time_to_end(self) -> float:

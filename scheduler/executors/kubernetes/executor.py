@@ -317,10 +317,10 @@ class KubernetesExecutor(Executor):
                 raise ExecutorError(f"Attempt {key.attempt} of {key.job} is not known here.")
             if attempt.gone:
                 return
-            attempt.request(request)
+            strongest = attempt.request(request)
             try:
                 await asyncio.get_running_loop().run_in_executor(
-                    self._ending_thread, self._records.record_request, key, attempt.requested
+                    self._ending_thread, self._records.record_request, key, strongest
                 )
             except OSError as error:
                 raise ExecutorError(f"The job cannot be asked to stop: {error.strerror}.") from error
