@@ -402,7 +402,11 @@ class Settings:
         service_default=30.0,
     )
     grace: float = setting(
-        30.0, "The time between the request to pause a job and its kill.", unit="seconds", ge=0, le=3600
+        30.0,
+        "The time between the request to a job to pause, or to end for good, and its kill.",
+        unit="seconds",
+        ge=0,
+        le=3600,
     )
     surplus: Surplus = Surplus.FAIR
     gpu_types: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Self
@@ -178,12 +179,16 @@ class Handle(ABC):
             raise OptionError(str(unknown_option(min(unknown), ("project", "reason", *wire.OPTIONS_EDITED))))
         self._connection.ask(Client.edit, self.id, wire.JobEdit(**changes, project=project, reason=reason))
 
-    def cancel(self, *, children: bool = False) -> None:
-        """End the job for good; with ``children`` also the unfinished jobs that its program has submitted."""
+    def cancel(self, *, children: bool = False, now: bool = False) -> None:
+        """End the job for good; with ``children`` also the unfinished jobs that its program has submitted.
+
+        It has its grace period to end, then it is killed. With ``now`` it has 5 seconds; one that is being
+        cancelled is killed at once.
+        """
         if not children:
-            self._connection.ask(Client.cancel, self.id)
+            self._connection.ask(Client.end if now else Client.cancel, self.id)
             return
-        for acted in self._connection.ask(Client.cancel_with_children, self.id):
+        for acted in self._connection.ask(partial(Client.cancel_with_children, now=now), self.id):
             if acted.problem is not None and acted.problem.status != ENDED:
                 raise PoolError(acted.problem)
 

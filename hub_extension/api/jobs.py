@@ -331,8 +331,14 @@ async def resume(call: Call, id: str) -> Job:
 
 @route("POST", "/jobs/{id}/cancel", Who.LOGGED_IN, jobs=True)
 async def cancel(call: Call, id: str) -> Job:
-    """Cancel a job permanently."""
+    """Cancel a job permanently. It has its grace period to end, then it is killed."""
     return await call.pool.engine.cancel((await _owned(call, id)).id, call.caller.name)
+
+
+@route("POST", "/jobs/{id}/end", Who.LOGGED_IN, jobs=True)
+async def end(call: Call, id: str) -> Job:
+    """Cancel a job permanently, without time to save; one that is being cancelled is killed at once."""
+    return await call.pool.engine.cancel((await _owned(call, id)).id, call.caller.name, now=True)
 
 
 @route("POST", "/jobs/{id}/finish", Who.LOGGED_IN, jobs=True)
@@ -499,7 +505,7 @@ MARKS = {
 }
 INTERVENTIONS = frozenset({"hold", "release", "edit"})
 """Actions that are for people alone, not for programs of jobs."""
-ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel, "finish": finish}
+ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel, "end": end, "finish": finish}
 
 
 async def _acted(call: Call, job_id: str, body: JobsAction) -> Job:

@@ -383,6 +383,7 @@ finish = _act("finish", "Mark waiting jobs as finished: they succeed, and are no
 @click.option("--project", help="With --all: only those of this project.")
 @click.option("--tag", help="With --all: only those with this tag.")
 @click.option("--children", is_flag=True, help="Also the unfinished jobs that programs of these have submitted.")
+@click.option("--now", is_flag=True, help="Leave them no time to save; also jobs that are being cancelled.")
 @json_option
 def cancel(
     *,
@@ -391,9 +392,14 @@ def cancel(
     project: str | None,
     tag: str | None,
     children: bool,
+    now: bool,
     as_json: bool,
 ) -> None:
-    """End jobs for good. One that cannot be ended does not keep the others; then the exit code is 1."""
+    """End jobs for good.
+
+    A job has its grace period to end, then it is killed. With --now it has 5 seconds; one that is being cancelled
+    is killed at once. A job that cannot be ended does not keep the others; then the exit code is 1.
+    """
     if bool(job_ids) == everything or ((project or tag) and not everything):
         msg = "Name the jobs, or give --all, optionally with --project and --tag."
         raise click.UsageError(msg)
@@ -402,7 +408,11 @@ def cancel(
         found = client.all_jobs(state=UNFINISHED, mine=True, project=project, tag=tag) if everything else ()
         for job_id in job_ids or [job.id for job in found]:
             try:
-                acted = client.cancel_with_children(job_id) if children else [_cancel(client, job_id)]
+                acted = (
+                    client.cancel_with_children(job_id, now=now)
+                    if children
+                    else [_cancel(client, job_id, now=now)]
+                )
             except PoolError as error:
                 acted = [JobActed(id=job_id, problem=error.problem)]
             quiet = everything or len(acted) > 1
@@ -415,8 +425,8 @@ def cancel(
         raise click.ClickException("\n".join(problems))
 
 
-def _cancel(client: Client, job_id: str) -> JobActed:
-    return JobActed(id=job_id, job=client.cancel(job_id))
+def _cancel(client: Client, job_id: str, *, now: bool) -> JobActed:
+    return JobActed(id=job_id, job=(client.end if now else client.cancel)(job_id))
 
 
 @click.command()

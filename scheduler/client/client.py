@@ -241,20 +241,24 @@ class Client:
         return self._control(job_id, "resume")
 
     def cancel(self, job_id: str) -> wire.Job:
-        """End a job for good."""
+        """End a job for good. It has its grace period to end, then it is killed."""
         return self._control(job_id, "cancel")
+
+    def end(self, job_id: str) -> wire.Job:
+        """End a job for good without time to save; one that is being cancelled is killed at once."""
+        return self._control(job_id, "end")
 
     def delete(self, job_id: str, *, dry_run: bool = False) -> wire.Deletion:
         """Delete a job that has ended, with its files; with ``dry_run`` only measure these."""
         query = {"dry_run": "1"} if dry_run else {}
         return self._http.struct(wire.Deletion, "DELETE", _path("jobs", job_id), query=query)
 
-    def cancel_with_children(self, job_id: str) -> list[wire.JobActed]:
-        """End a job for good, and the unfinished jobs that its program has submitted.
+    def cancel_with_children(self, job_id: str, *, now: bool = False) -> list[wire.JobActed]:
+        """End a job for good, and the unfinished jobs that its program has submitted; ``now`` as by `end`.
 
         Returns the result for each.
         """
-        body = wire.JobsAction(action="cancel", jobs=[job_id], children=True)
+        body = wire.JobsAction(action="end" if now else "cancel", jobs=[job_id], children=True)
         return self._http.struct(wire.JobsActed, "POST", "jobs/actions", body=body, repeat=True).results
 
     def finish(self, job_id: str) -> wire.Job:

@@ -399,9 +399,12 @@ class Engine:
         """Let a job that a user paused wait for GPUs again."""
         return await self._change_job(job_id, JobChange.RESUME, by)
 
-    async def cancel(self, job_id: str, by: str) -> wire.Job:
-        """End a job for good. The returned job may still be ``pausing``, while its processes end."""
-        return await self._change_job(job_id, JobChange.CANCEL, by)
+    async def cancel(self, job_id: str, by: str, *, now: bool = False) -> wire.Job:
+        """End a job for good; ``now`` leaves its program no time to save.
+
+        The returned job may still be ``pausing``, while its processes end.
+        """
+        return await self._change_job(job_id, JobChange.CANCEL, by, at_once=now)
 
     async def finish(self, job_id: str, by: str) -> wire.Job:
         """Mark a job that waits after an attempt as finished: it ends as succeeded."""
@@ -427,9 +430,9 @@ class Engine:
             job_id, lambda transaction, job: editing.edit_job(transaction, job, edit, by, self.settings)
         )
 
-    async def _change_job(self, job_id: str, change: JobChange, by: str) -> wire.Job:
+    async def _change_job(self, job_id: str, change: JobChange, by: str, *, at_once: bool = False) -> wire.Job:
         return await self._apply_to_job(
-            job_id, lambda transaction, job: control.change_job(transaction, job, change, by)
+            job_id, lambda transaction, job: control.change_job(transaction, job, change, by, at_once=at_once)
         )
 
     async def _apply_to_job(self, job_id: str, change: Callable[[Transaction, JobRecord], None]) -> wire.Job:
@@ -687,7 +690,7 @@ class Engine:
                 await self._change(lambda transaction: drains.leave(transaction, found, by))
                 return
             if request.end:
-                await executor.kill(key)
+                await executor.kill(key, now=True)
             else:
                 self._parts.mailbox.post(drains.gone(key, by, self._parts.clock()))
             await self._change(lambda transaction: drains.record(transaction, found, by, end=request.end))

@@ -387,9 +387,9 @@ def pausing(gpus: int, *, saved: bool, found: str = "") -> Reason:
     return Reason("pausing", {"gpus": gpus, "saved": int(saved), **({"found": found} if found else {})})
 
 
-def stopping(gpus: int) -> Reason:
-    """Return the job is being ended for good."""
-    return Reason("stopping", {"gpus": gpus})
+def stopping(gpus: int, grace: float | None) -> Reason:
+    """Return the job is being ended for good, within ``grace`` seconds from the first request; None: at once."""
+    return Reason("stopping", {"gpus": gpus, **({} if grace is None else {"grace": grace})})
 
 
 def not_finite(since: Mapping[str, float | None]) -> Reason | None:

@@ -292,6 +292,7 @@ def _compose(
         clock=clock.wall,
         jobs_without_gpus=settings.jobs_without_gpus,
         min_runtime=settings.policy.min_runtime,
+        grace=settings.policy.grace,
         slow_placement=placements.slow,
         node_requests=node_requests,
         takes_sessions=executor.takes_sessions,

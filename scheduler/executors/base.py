@@ -493,8 +493,11 @@ class Executor(ABC):
         """
 
     @abstractmethod
-    async def kill(self, key: AttemptKey) -> None:
-        """Ask an attempt to stop; kill what still runs after a few seconds.
+    async def kill(self, key: AttemptKey, *, now: bool = False) -> None:
+        """Ask an attempt to end for good; kill what still runs after its grace period.
+
+        A pause before has begun that period. ``now`` leaves no time to save: what was asked before is killed at
+        once, and other attempts within a few seconds.
 
         Raises `ExecutorError` if no launch of the attempt has worked.
         """

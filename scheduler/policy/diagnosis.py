@@ -71,6 +71,7 @@ def _closes(state: ClusterState, job: Job, leaf: ProjectNode, now: float) -> Rea
         "nodes": tuple(nodes),
         "first": name,
         "seconds": ceil(span.start - now),
+        "until": span.start,
         "lasts": ceil(span.end - span.start),
         "start": span.start,
         "end": span.end,

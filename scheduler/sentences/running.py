@@ -24,6 +24,7 @@ from springtide.scheduler.wording import (
     LONG_GIVEN,
     amount,
     count,
+    exactly,
     given,
     gpus,
     labelled,
@@ -150,6 +151,8 @@ def _pausing(p: Params) -> Sentences:
 
 def _stopping(p: Params) -> Sentences:
     yield state(f"Stopping{_gives_back(p)}.")
+    if p.get("grace"):
+        yield follows(f"It has {exactly(real(p, 'grace'))} to end, then it is killed.")
 
 
 def _closes(p: Params) -> Sentences:

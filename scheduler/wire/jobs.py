@@ -182,6 +182,8 @@ class Attempt(Answer, frozen=True, kw_only=True):
     gpu_type: str = ""
     """The type of its GPUs; empty if the pool has one type."""
     started: float | None = None
+    asked: float | None = None
+    """When it was asked to pause, or to end for good."""
     ended: float | None = None
     exit_code: int | None = None
     exit_signal: int | None = None
@@ -326,6 +328,8 @@ class Job(Answer, frozen=True, kw_only=True, dict=True):
     held: list[GpuRef] = []
     attempt: int = 0
     attempts: list[Attempt] = []
+    grace: float = 0.0
+    """The time that it has to end after a request to pause or cancel it, in seconds."""
     progress: Progress = Progress()
     usage: JobUsage | None = None
     """The use of its GPUs; None while it does not run, or before the first measurement."""
@@ -413,7 +417,7 @@ class JobsAction(Request, frozen=True, kw_only=True):
     needs. With ``dry_run`` the action ``delete`` deletes nothing.
     """
 
-    action: Literal["pause", "resume", "cancel", "finish", "hold", "release", "edit"] | Mark
+    action: Literal["pause", "resume", "cancel", "end", "finish", "hold", "release", "edit"] | Mark
     dry_run: bool = False
     tags: TagsEdit = TagsEdit()
     edit: JobEdit = JobEdit()

@@ -208,7 +208,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         Option(
             kind=Kind.DURATION,
             label="Grace period",
-            help="Time to save a checkpoint when the job is asked to pause.",
+            help="Time to save a checkpoint when the job is asked to pause, or to end for good.",
             default_text="the pool's",
             example="30s",
             old_field="graceSeconds",
@@ -386,6 +386,10 @@ class JobOptions(Struct, frozen=True, kw_only=True):
     def resolved(self) -> JobOptions:
         """Return the options with those filled in that follow from others."""
         return msgspec.structs.replace(self, min_workers=self.least_workers, preemptible=self.is_preemptible)
+
+    def grace_in(self, pool: float) -> float:
+        """Return the grace period of the job in seconds; ``pool`` is that of the pool."""
+        return pool if self.grace is None else self.grace
 
     def planned(self, **own: Any) -> Job:
         """Return the job as the policy sees it. ``own`` are its fields that no option has."""

@@ -92,7 +92,7 @@ async def test_members_see_their_projects_jobs_but_only_owner_and_administrators
         client = running.as_(name)
         for part in ("", "/log", "/points"):
             assert (await client.get(f"/jobs/{job['id']}{part}")).status_code == sees
-        for act in ("pause", "resume", "cancel"):
+        for act in ("pause", "resume", "cancel", "end"):
             assert (await client.post(f"/jobs/{job['id']}/{act}")).status_code == controls
 
 

@@ -122,28 +122,31 @@ def test_a_followed_job_that_fails_is_a_failure(run: Run, directory: Path) -> No
 
 
 STUBBORN = """
-import pathlib, signal, time
+import signal, time
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("started", flush=True)
-while not pathlib.Path({flag!r}).exists():
-    time.sleep(0.05)
+time.sleep(3600)
 """
 
 
-def test_a_cancelled_job_is_cancelling_until_its_program_has_ended(run: Run, directory: Path) -> None:
-    flag = directory / "enough"
-    (directory / "stubborn.py").write_text(STUBBORN.format(flag=str(flag)))
+def test_a_cancelled_job_is_cancelling_until_its_program_has_ended_or_it_is_ended_now(
+    run: Run, directory: Path
+) -> None:
+    (directory / "stubborn.py").write_text(STUBBORN)
     job = run("submit", "--name", "stubborn", "--grace", "3000", "--json", "python", "stubborn.py").json
     until("its first line", lambda: "started" in run("logs", job["id"]).out)
     assert " stubborn: cancelling. " in run("cancel", job["id"]).out
     assert re.search(rf"{job['id']} +stubborn .* cancelling ", run("jobs", "--mine").out)
-    assert ": cancelling\n" in run("explain", job["id"]).out
+    explained = run("explain", job["id"]).out
+    assert ": cancelling\n" in explained
+    assert "It has 50 min to end, then it is killed." in explained
     listed = run("jobs", "--mine", "--state", "pausing", "--json").json["items"]
     assert [(each["id"], each["state"], each["shown"]) for each in listed] == [
         (job["id"], "pausing", "cancelling")
     ], "the code by which jobs are chosen stays"
-    flag.touch()
+    assert " stubborn: cancelling. " in run("cancel", job["id"]).out, "asked again, it has its time still"
+    assert run("cancel", "--now", job["id"]).code == 0
     until("the end", lambda: state_of(run, job["id"]) == "cancelled")
 
 

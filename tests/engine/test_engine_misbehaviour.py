@@ -332,7 +332,7 @@ async def test_a_superseded_attempt_is_killed_also_when_the_first_commit_with_it
     pool.executor.appear(key)
     with pytest.raises(Refusal):
         await pool.submit(gpus=1)
-    await pool.until(lambda: ("kill", key) in pool.executor.asked)
+    await pool.until(lambda: ("now", key) in pool.executor.asked)
     await pool.until(lambda: key not in pool.executor.world)
 
 

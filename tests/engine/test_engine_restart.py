@@ -149,7 +149,7 @@ async def test_an_attempt_whose_end_is_on_record_is_ended_when_it_turns_up_again
     zombie = AttemptKey(job.id, 1)
     pool.executor.world[zombie] = AttemptStatus(zombie, AttemptPhase.RUNNING, 1.0, placement=placement)
     await pool.start()
-    await pool.until(lambda: ("kill", zombie) in pool.executor.asked)
+    await pool.until(lambda: ("now", zombie) in pool.executor.asked)
     await pool.until(lambda: zombie not in pool.executor.world)
     assert (await pool.job(job.id)).state == "running"
 

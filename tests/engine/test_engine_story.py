@@ -157,6 +157,35 @@ async def test_cancelling_overrides_a_pause(pool):
     assert [what for what, _ in pool.executor.asked] == ["launch", "pause", "kill", "discard"]
 
 
+async def test_a_cancelled_job_that_has_not_ended_is_ended_at_once_when_that_is_asked_for(pool):
+    pool.executor.ignores_kill = True
+    job = await pool.submit(gpus=1, grace=120.0)
+    await pool.state(job.id, "running")
+    first = await pool.engine.cancel(job.id, "susan")
+    assert "It has 2 min to end, then it is killed." in first.reason.text
+    since = first.attempts[-1].asked
+    pool.clock.now += 10.0
+    again = await pool.engine.cancel(job.id, "susan")
+    assert again.reason == first.reason
+    ending = await pool.engine.cancel(job.id, "susan", now=True)
+    assert (ending.shown, ending.attempts[-1].asked) == ("cancelling", since)
+    assert "to end" not in ending.reason.text
+    await pool.idle()
+    assert [what for what, _ in pool.executor.asked] == ["launch", "kill", "now"]
+    assert len((await pool.job(job.id)).held) == 1, "its GPUs are its own until it has ended"
+    pool.executor.end(pool.key(job.id), signal=9)
+    await pool.state(job.id, "cancelled")
+
+
+async def test_a_job_that_is_to_end_at_once_is_asked_only_that(pool):
+    pool.executor.ignores_kill = True
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    await pool.engine.cancel(job.id, "susan", now=True)
+    await pool.idle()
+    assert [what for what, _ in pool.executor.asked] == ["launch", "now"]
+
+
 @pytest.mark.parametrize("what", ["pause", "resume", "cancel"])
 async def test_an_ended_job_cannot_be_controlled(pool, what):
     job = await pool.submit(gpus=1)

@@ -186,6 +186,18 @@ async def test_cancelling_the_rest_keeps_what_has_ended(pool):
     assert {row.state for row in (await rows(pool, one.id)).items} == {"succeeded", "cancelled"}
 
 
+async def test_the_running_trials_of_a_cancelled_sweep_are_ended_at_once_when_that_is_asked_for(pool):
+    pool.executor.ignores_kill = True
+    one = await sweep(pool, 2, gpus=1)
+    for now in (False, False, True):
+        await pool.engine.cancel(one.id, "susan", now=now)
+        await pool.idle()
+    trials = {job for what, job in pool.executor.asked if what == "launch"}
+    assert [(what, job) for what, job in pool.executor.asked if what != "launch"] == [
+        (what, job) for what in ("kill", "now") for job in sorted(trials)
+    ]
+
+
 async def test_a_sweep_that_has_not_started_is_cancelled_at_once(make_pool):
     pool = await make_pool(projects=JOES)
     await pool.submit("joe", gpus=8)

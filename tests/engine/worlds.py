@@ -157,8 +157,8 @@ class MemoryExecutor(Executor):
         if key in self.world and not self.ignores_pause:
             self.end(key, code=self.pause_exit, paused=True, complete=self.pause_completes)
 
-    async def kill(self, key):
-        self.asked.append(("kill", key))
+    async def kill(self, key, *, now=False):
+        self.asked.append(("now" if now else "kill", key))
         self._must_know(key)
         if key in self.world and not self.ignores_kill:
             self.end(key, signal=15, paused=True)

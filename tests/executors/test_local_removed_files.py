@@ -59,16 +59,19 @@ async def test_a_job_whose_files_are_gone_is_found_again_and_runs_once(bench: Lo
     assert gpus_by_process(bench.state) == {}
 
 
-@pytest.mark.parametrize("way", ["pause", "kill"])
+@pytest.mark.parametrize("way", ["pause", "kill", "now"])
 @pytest.mark.parametrize("what", ["job", "attempts"])
 async def test_a_job_whose_files_are_gone_can_be_stopped_without_a_restart(
     bench: LocalBench, what: str, way: str
 ) -> None:
-    spec = bench.code(STUBBORN if way == "kill" else SLEEPS, grace=60.0)
+    spec = bench.code(STUBBORN if way == "now" else SLEEPS, grace=600.0)
     await bench.executor.launch(spec)
     await bench.running(spec.key)
     remove(bench, "job", what)
-    await (bench.executor.pause if way == "pause" else bench.executor.kill)(spec.key)
+    if way == "pause":
+        await bench.executor.pause(spec.key)
+    else:
+        await bench.executor.kill(spec.key, now=way == "now")
     ended = await bench.gone(spec.key)
     assert ended.exit is not None
     assert (ended.exit.kind, ended.exit.paused) == (ExitKind.EXITED, way == "pause")

@@ -130,6 +130,63 @@ def test_a_job_that_never_ran_is_on_hold_and_not_paused(gallery: Page) -> None:
     assert "paused" not in words.lower()
 
 
+def test_a_job_that_is_cancelled_or_paused_shows_since_when_in_the_column_of_times(gallery: Page) -> None:
+    for state, shown in (("pausing", "cancelling"), ("pausing", "pausing")):
+        job = a_job("old", state, shown=shown)
+        job["attempts"][0] |= {"asked": 59}
+        assert f"{shown} 3 s" in row_words(gallery, job)
+
+
+def test_a_row_has_the_state_of_a_sweep_in_a_word(gallery: Page) -> None:
+    words = row_words(gallery, a_job("search", "succeeded", shown="succeeded, 2 of 8 trials failed"))
+    assert "Succeeded" in words
+    assert "2 of 8" not in words
+    with_my_jobs(gallery, a_job("search", "succeeded", shown="succeeded, 2 of 8 trials failed"))
+    mark = gallery.locator("[data-job=search] .st-state")
+    expect(mark).to_have_text("Succeeded")
+    expect(mark).to_have_attribute("title", "succeeded, 2 of 8 trials failed")
+
+
+def test_the_time_until_something_happens_counts_by_the_viewers_clock(gallery: Page) -> None:
+    said = "4 GPUs reserved: can be freed in 21 s."
+    sentences = [{"role": "next", "text": "Running jobs can be paused for it in 21 s."}]
+    params = {"seconds": 21, "until": 68}
+    reason = {"code": "awaits-pause", "text": said, "headline": said, "brief": "4 GPUs reserved.",
+              "sentences": sentences, "params": params}  # fmt: skip
+    job = a_job("waits", "queued", started=None, attempts=[], reason=reason)
+    assert "can be freed in 6 s." in row_words(gallery, job)
+    words = gallery.evaluate(
+        """async (job) => {
+            const { drawWhy, jobHeadline } = await import("/visuals/base/job_words.js");
+            const { textOf } = await import("/visuals/base/dom.js");
+            return [61, 200].map((now) => textOf(jobHeadline(job, now)) + " " + textOf([drawWhy(job, now)]));
+        }""",
+        job,
+    )
+    assert "can be freed in 7 s." in words[0]
+    assert "can be paused for it in 7 s." in words[0]
+    assert "in 1 s." in words[1]
+
+
+def test_a_panel_without_contact_shows_its_jobs_as_they_were_and_offers_nothing(gallery: Page) -> None:
+    with_my_jobs(gallery, a_job("old"))
+    row = gallery.locator("[data-job=old]")
+    expect(row.get_by_test_id("job-pause")).to_be_enabled()
+    gallery.evaluate("hangUp() && null")
+    expect(gallery.get_by_test_id("panel-stale")).to_be_visible()
+    for button in ("job-pause", "job-cancel"):
+        expect(row.get_by_test_id(button)).to_be_disabled()
+    shown = gallery.evaluate(
+        """async () => {
+            const { shownAt } = await import("/visuals/live/stale.js");
+            const feed = (state, heardAt) => ({ connection: { state }, heardAt });
+            const late = shownAt(feed("waiting", null), 7) > 1e9;
+            return [shownAt(feed("away", 40), 7), shownAt(feed("away", null), 7), late];
+        }"""
+    )
+    assert shown == [40, 7, True], "the last contact, or the opening without one; now while an answer is overdue"
+
+
 def test_jobs_of_others_have_no_buttons_in_a_row(gallery: Page) -> None:
     with_my_jobs(gallery, a_job("old", user="joe"))
     expect(gallery.locator("[data-job=old]")).to_be_visible()

@@ -31,7 +31,7 @@ def draw_card(page: Page, changes: str = "{}", data: str = "{}") -> None:
                 place.calls = [];
             }
             const act = (name) => () => place.calls.push(name);
-            const names = ["pause", "resume", "cancel", "finish"];
+            const names = ["pause", "resume", "cancel", "end", "finish"];
             const actions = Object.fromEntries(names.map((name) => [name, act(name)]));
             const given = new Function(`return ${changes}`)();
             const more = new Function(`return ${data}`)();
@@ -165,7 +165,7 @@ def test_a_card_has_the_last_values_of_all_metrics_and_draws_the_chosen_one(gall
     draw_card(gallery, data=f"{{ points: {points.replace('NOW', '1000')} }}")
     card = gallery.locator("#own")
     metrics = card.get_by_test_id("job-metrics").get_by_role("button")
-    expect(metrics).to_have_text(["loss 0.25", "acc 0.75", "note 7"])
+    expect(metrics).to_have_text(["loss 0.213", "acc 0.75", "note 7"])  # the progress is newer than the points
     plot = card.locator(".st-plot")
     expect(plot).to_have_attribute("aria-label", re.compile("^loss "))
     metrics.nth(1).click()
@@ -490,6 +490,19 @@ def test_a_log_follows_its_end_while_it_is_in_sight(gallery: Page) -> None:
     assert log.evaluate(at_end)
 
 
+def test_a_job_that_is_cancelled_is_killed_only_after_a_question_of_its_own(gallery: Page) -> None:
+    draw_card(gallery)
+    card = gallery.locator("#own")
+    card.get_by_test_id("job-cancel").click()
+    draw_card(gallery, changes="{ state: 'pausing', shown: 'cancelling' }")
+    expect(card.get_by_test_id("job-confirm")).to_have_count(0)
+    card.get_by_test_id("job-end").click()
+    expect(card.get_by_role("alert")).to_have_text("Kill it now? What it has not saved is lost.")
+    expect(card.get_by_test_id("job-keep")).to_be_focused()
+    card.get_by_test_id("job-confirm").click()
+    assert gallery.evaluate("own.calls") == ["end"]
+
+
 def test_a_job_is_cancelled_only_after_a_confirmation(gallery: Page) -> None:
     draw_card(gallery)
     card = gallery.locator("#own")
@@ -535,8 +548,8 @@ def test_a_button_waits_for_the_answer_before_it_can_be_pressed_again(gallery: P
         ("{ state: 'queued', held: [], attempts: [], held_by_user: true }", ["Resume", "Cancel…"]),
         ("{ state: 'paused', held: [] }", ["Keep paused", "Cancel…"]),
         ("{ state: 'pausing' }", ["Cancel…"]),
-        ("{ state: 'pausing', shown: 'ending' }", ["Cancel…"]),
-        ("{ state: 'pausing', shown: 'cancelling' }", ["Cancelling…"]),
+        ("{ state: 'pausing', shown: 'ending' }", ["End now…"]),
+        ("{ state: 'pausing', shown: 'cancelling' }", ["End now…"]),
         ("{ state: 'succeeded', held: [], ended: 1 }", []),
     ],
 )
@@ -744,20 +757,29 @@ def test_the_marks_of_an_axis_of_time_are_whole_and_different(
 
 
 NEWER = """async () => {
-    const { renderLossCurve } = await import("/visuals/charts/loss_curve.js");
-    const place = document.createElement("div");
-    const points = [1, 2].map((step) => ({ seq: step, at: step, step, attempt: 1, values: { loss: 10 * step } }));
+    const { renderLossCurve, upToDate } = await import("/visuals/charts/loss_curve.js");
+    const { drawMetricNames } = await import("/visuals/charts/metric_names.js");
+    const { patch } = await import("/visuals/base/dom.js");
+    const [place, chips] = [1, 2].map(() => document.createElement("div"));
+    const values = (step) => ({ loss: 10 * step, rate: 0.5 });
+    const points = [1, 2].map((step) => ({ seq: step, at: step, step, attempt: 1, values: values(step) }));
     const last = (progress) => {
         renderLossCurve(place, { points, progress });
-        return place.querySelector("strong").textContent;
+        const names = drawMetricNames(upToDate(points, progress), "loss", () => {});
+        patch(chips, names);
+        return [place.querySelector("strong"), place.querySelector("strong + span"), chips.querySelector("button")]
+            .map((node) => node.textContent);
     };
     const loss = (at, value) => ({ at, values: { loss: value } });
     return [loss(3, 30), { at: 3, values: { level: 4 } }, loss(2, 7), {}].map(last);
 }"""
 
 
-def test_a_card_has_the_newest_value_of_its_progress_and_its_curve(gallery: Page) -> None:
-    assert gallery.evaluate(NEWER) == ["30", "20", "20", "20"]
+def test_a_card_has_one_newest_value_in_curve_range_and_names_that_of_its_progress_if_it_is_newer(
+    gallery: Page,
+) -> None:
+    points = ["20", "10 \u2013 20", "loss 20"]
+    assert gallery.evaluate(NEWER) == [["30", "10 \u2013 30", "loss 30"], points, points, points]
 
 
 LOGS = """async () => {

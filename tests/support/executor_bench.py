@@ -61,6 +61,20 @@ for step in range(done + 1, 100000):
         job.exit_for_pause()
 """
 SAVES = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit({code}))\n" + SLEEPS
+SAVES_SLOWLY = """
+import os, signal, sys, time
+asked = []
+signal.signal(signal.SIGTERM, lambda *_: asked.append("asked"))
+print("ready", flush=True)
+while not (asked and os.path.exists(os.path.join(os.path.dirname(os.environ["SPRINGTIDE_PAUSE_FILE"]), "kill"))):
+    time.sleep(0.01)
+time.sleep(1.0)
+sys.exit(74 + len(asked))
+"""
+"""Begins to save once it is to end for good, and takes longer than the tests' time between SIGTERM and SIGKILL.
+
+Its exit code is 75 if it was asked once.
+"""
 ENDS_WHEN_ASKED = (
     """
 import json, os, signal, sys
@@ -111,7 +125,7 @@ class Bench(ABC):
         """End all running attempts."""
         for status in await self.executor.attempts():
             if status.phase is not AttemptPhase.GONE:
-                await self.executor.kill(status.key)
+                await self.executor.kill(status.key, now=True)
         for status in await self.executor.attempts():
             await self.gone(status.key)
         await self.executor.stop()

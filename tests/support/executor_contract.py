@@ -13,7 +13,18 @@ import os
 from pathlib import Path
 
 import pytest
-from executor_bench import ENDS_WHEN_ASKED, LOCKSTEP, READY, RESUMES, SAVES, SLEEPS, STUBBORN, Bench, read_output
+from executor_bench import (
+    ENDS_WHEN_ASKED,
+    LOCKSTEP,
+    READY,
+    RESUMES,
+    SAVES,
+    SAVES_SLOWLY,
+    SLEEPS,
+    STUBBORN,
+    Bench,
+    read_output,
+)
 from session_steps import SIZE, ended, opened, output, shell, until
 
 from springtide.scheduler.executors.base import (
@@ -221,11 +232,53 @@ class ExecutorContract:
         assert (ended.exit.signal, ended.exit.paused, ended.exit.killed) == (9, True, True)
 
     async def test_a_kill_ends_a_job_that_ignores_being_asked(self, bench: Bench) -> None:
-        spec = bench.code(STUBBORN, grace=600.0)
+        spec = bench.code(STUBBORN, grace=0.3)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.kill(spec.key)
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert (ended.exit.signal, ended.exit.killed) == (9, True)
+
+    async def test_a_job_that_is_ended_for_good_has_its_grace_to_save(self, bench: Bench) -> None:
+        spec = bench.code(SAVES_SLOWLY, grace=600.0)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.kill(spec.key)
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert (ended.exit.code, ended.exit.paused, ended.exit.killed) == (75, False, False)
+
+    async def test_an_end_for_good_during_a_pause_leaves_the_job_the_rest_of_its_grace(self, bench: Bench) -> None:
+        spec = bench.code(SAVES_SLOWLY, grace=600.0)
         await bench.executor.launch(spec)
         await bench.running(spec.key)
         await bench.executor.pause(spec.key)
         await bench.executor.kill(spec.key)
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert (ended.exit.code, ended.exit.killed) == (75, False)
+
+    async def test_an_end_for_good_does_not_prolong_a_pause(self, bench: Bench) -> None:
+        spec = bench.code(STUBBORN, grace=0.3)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.pause(spec.key)
+        await bench.executor.kill(spec.key)
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert (ended.exit.signal, ended.exit.killed) == (9, True)
+
+    @pytest.mark.parametrize("before", ["nothing", "a pause", "a kill"])
+    async def test_what_is_to_end_now_waits_for_no_grace(self, bench: Bench, before: str) -> None:
+        spec = bench.code(STUBBORN, grace=600.0)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        if before == "a pause":
+            await bench.executor.pause(spec.key)
+        elif before == "a kill":
+            await bench.executor.kill(spec.key)
+        await bench.executor.kill(spec.key, now=True)
         ended = await bench.gone(spec.key)
         assert ended.exit is not None
         assert (ended.exit.signal, ended.exit.killed) == (9, True)

@@ -20,6 +20,7 @@ WAITING = """async () => {
     window.say = (kind, data) => {
         writer.write(new TextEncoder().encode(`event: ${kind}\\ndata: ${JSON.stringify(data)}\\n\\n`));
     };
+    window.hangUp = () => writer.close();
     const follow = (on, show) =>
       followStream(async () => new Response(readable), delivered(on), (state, problem) =>
         show(state, problem, state !== "away"));
@@ -27,7 +28,7 @@ WAITING = """async () => {
     window.editor = new RerunEditor(call, "first", () => {}, () => {});
 }"""
 """A feed and an editor whose questions wait for the test: `asked()`, `answer(place, body)`,
-`refuse(place, error)`, `say(kind, event)`."""
+`refuse(place, error)`, `say(kind, event)`, and `hangUp()`, after which the pool is away."""
 
 
 def expect_asked(gallery: Page, *paths: str) -> None:

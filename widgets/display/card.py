@@ -28,6 +28,7 @@ ACTIONS: dict[str, Callable[[Client, str], Job]] = {
     "pause": Client.pause,
     "resume": Client.resume,
     "cancel": Client.cancel,
+    "end": Client.end,
     "finish": Client.finish,
     "retry": Client.retry_trials,
     "rerun": Client.rerun,

@@ -66,6 +66,7 @@ ALLOWED: Final = (
     Allowed("POST", f"jobs/{_ID}/pause"),
     Allowed("POST", f"jobs/{_ID}/resume"),
     Allowed("POST", f"jobs/{_ID}/cancel"),
+    Allowed("POST", f"jobs/{_ID}/end"),
     Allowed("POST", f"jobs/{_ID}/finish"),
     Allowed("POST", f"jobs/{_ID}/hold", takes_body=True),
     Allowed("POST", f"jobs/{_ID}/release", takes_body=True),

@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from springtide.scheduler.backoff import Backoff, Jitter
 from springtide.scheduler.engine.loop.mailbox import EngineObservation, LaunchFailed, OwnershipLost
@@ -34,6 +35,8 @@ MAX_DELAY = 30.0
 """Maximum delay before a failed effect is tried again, in seconds."""
 MAX_LAUNCHES = 10
 """Number of failed launches after which an attempt is given up."""
+REPLACED = frozenset({Action.LAUNCH, Action.PAUSE, Action.KILL})
+"""Actions that a later one of the same attempt replaces while they fail."""
 
 
 @dataclass(order=True, slots=True)
@@ -99,8 +102,8 @@ class _Queue:
 class Actuator:
     """Carries out effects. A failed one is repeated with growing delays.
 
-    A later action replaces a launch that fails or has not begun. Launches begin in the order of a `LaunchGate`;
-    ``borrows`` returns whether an attempt borrows GPUs.
+    A later action replaces one of `REPLACED` that fails, and a launch that has not begun. Launches begin in the
+    order of a `LaunchGate`; ``borrows`` returns whether an attempt borrows GPUs.
 
     ``report`` receives `LaunchFailed` for each failed launch, an `AttemptStatus` for an attempt that never
     started, and `OwnershipLost` when the executor refuses this engine's epoch. ``jitter`` randomises the delays.
@@ -195,7 +198,7 @@ class Actuator:
                     self._report(LaunchFailed(key, detail))
             else:
                 return
-            if await _arrives_within(queue, backoff.next_delay()) and action in {Action.LAUNCH, Action.PAUSE}:
+            if await _arrives_within(queue, backoff.next_delay()) and action in REPLACED:
                 return
 
     async def _execute(self, key: AttemptKey, action: Action, queue: _Queue) -> None:
@@ -207,6 +210,8 @@ class Actuator:
                 await self._stop(key, self._executor.pause)
             case Action.KILL:
                 await self._stop(key, self._executor.kill)
+            case Action.KILL_NOW:
+                await self._stop(key, partial(self._executor.kill, now=True))
             case Action.DISCARD:
                 await self._executor.discard(key)
 

@@ -9,13 +9,13 @@ from enum import StrEnum
 from msgspec import structs
 
 from springtide.scheduler.engine.loop.actuator import never_started
-from springtide.scheduler.engine.state.lifecycle import Action, Effect
+from springtide.scheduler.engine.state.lifecycle import ACTION_FOR, Action, Effect
 from springtide.scheduler.engine.state.places import identities, identities_of, is_unmatched, same
 from springtide.scheduler.engine.state.state import has_no_place
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Exit, ExitKind
 from springtide.scheduler.model import Environment, Node, Placement, Worker
-from springtide.scheduler.store.records import Asked, AttemptRecord, JobRecord
+from springtide.scheduler.store.records import AttemptRecord, JobRecord
 from springtide.scheduler.store.tables import WorkspaceRecord
 from springtide.scheduler.wording import given
 
@@ -142,8 +142,7 @@ def settle_intents(
         if status is None:
             _settle_unknown(attempt, now, observations, effects)
         elif status.phase is not AttemptPhase.GONE and attempt.asked is not None:
-            action = Action.KILL if attempt.asked is Asked.KILL else Action.PAUSE
-            effects.append(Effect(action, attempt.job, attempt.number))
+            effects.append(Effect(ACTION_FOR[attempt.asked], attempt.job, attempt.number))
     return observations, effects
 
 

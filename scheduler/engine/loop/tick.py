@@ -338,7 +338,7 @@ class TickBuilder:
             effects.append(Effect(Action.DISCARD, status.key.job, status.key.attempt))
             return
         if kind is UnexpectedAttempt.SUPERSEDED:
-            effects.append(Effect(Action.KILL, status.key.job, status.key.attempt))
+            effects.append(Effect(Action.KILL_NOW, status.key.job, status.key.attempt))
         if status.key in quarantine:
             return
         since = status.started if status.started is not None else tick.transaction.now

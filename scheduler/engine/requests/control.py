@@ -180,8 +180,12 @@ def check_bytes(transaction: Transaction, spec: JobSpec, settings: EngineSetting
             )
 
 
-def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: str) -> None:
+def change_job(
+    transaction: Transaction, job: JobRecord, change: JobChange, by: str, *, at_once: bool = False
+) -> None:
     """Pause, resume, cancel or mark as finished a job for the user ``by``.
+
+    A job that is cancelled ``at_once`` gets no time to save, also if it has been cancelled before.
 
     Raises `Refusal` if the job has ended, unless a cancelled job is cancelled again, and for a job to be marked as
     finished that is a sweep, runs, or has not run yet.
@@ -191,7 +195,7 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
     check_unfinished(job, change)
     test = test_runs.unfinished_test(transaction, job)
     if test is not None and change is not JobChange.FINISH:
-        change_job(transaction, test, change, by)
+        change_job(transaction, test, change, by, at_once=at_once)
     match change:
         case JobChange.PAUSE if job.workload is Workload.SWEEP:
             requests.pause(transaction, job, by)
@@ -206,9 +210,9 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
             transaction.apply(lifecycle.finish(job, by, transaction.now))
         case JobChange.CANCEL:
             if job.workload is Workload.SWEEP:
-                requests.cancel(transaction, job, by)
+                requests.cancel(transaction, job, by, at_once=at_once)
             else:
-                transaction.apply(lifecycle.cancel(job, by, transaction.now))
+                transaction.apply(lifecycle.cancel(job, by, transaction.now, at_once=at_once))
     if by != job.spec.user:
         about = {"user": job.spec.user, "name": job.spec.name}
         transaction.add_audit_entry(by, f"job.{change}", job.id, about, {}, project=job.spec.project)

@@ -73,7 +73,7 @@ class LaunchSpecs:
             argv=spec.argv,
             placement=placement,
             workers=len(placement),
-            grace=self._settings.policy.grace if spec.options.grace is None else spec.options.grace,
+            grace=spec.options.grace_in(self._settings.policy.grace),
             options=spec.options,
             cwd=spec.cwd,
             files=files,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import structs
 
@@ -60,7 +60,13 @@ class Action(StrEnum):
     LAUNCH = "launch"
     PAUSE = "pause"
     KILL = "kill"
+    KILL_NOW = "now"
     DISCARD = "discard"
+
+
+ACTION_FOR: Final = {Asked.PAUSE: Action.PAUSE, Asked.KILL: Action.KILL, Asked.KILL_NOW: Action.KILL_NOW}
+"""The actions by which attempts are asked, the stronger request later."""
+STRENGTH: Final = tuple(ACTION_FOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +158,16 @@ def release(job: JobRecord) -> Transition:
     return (job if job.standing.hold is None else job.with_standing(hold=None, not_before=0.0)), ()
 
 
-def cancel(job: JobRecord, by: str, now: float) -> Transition:
-    """End the job for good, for the user ``by``."""
-    if job.state in FINAL or job.standing.stopping == messages.CANCEL:
+def cancel(job: JobRecord, by: str, now: float, *, at_once: bool = False) -> Transition:
+    """End the job for good, for the user ``by``; ``at_once`` leaves its program no time to save."""
+    cancelling = job.standing.stopping == messages.CANCEL
+    if job.state in FINAL or (cancelling and not at_once):
         return job, ()
-    why = messages.cancelled_by(by)
+    why = job.standing.reason if cancelling and job.standing.reason else messages.cancelled_by(by)
     if job.live is None:
         return _end(job, JobState.CANCELLED, now, why), ()
-    return _ask(job.with_standing(stopping=messages.CANCEL, by=by, reserved=()), Asked.KILL, why, now)
+    cancelled = job if cancelling else job.with_standing(stopping=messages.CANCEL, by=by, reserved=())
+    return _ask(cancelled, Asked.KILL_NOW if at_once else Asked.KILL, why, now)
 
 
 def finish(job: JobRecord, by: str, now: float) -> Transition:
@@ -250,12 +258,12 @@ def _ask(job: JobRecord, asked: Asked, why: Reason, now: float) -> Transition:
     attempt = job.live
     if attempt is None:
         return job, ()
-    if attempt.asked is Asked.KILL or attempt.asked is asked:
+    if attempt.asked is not None and STRENGTH.index(attempt.asked) >= STRENGTH.index(asked):
         return job.with_standing(reason=why), ()
-    stopping = structs.replace(attempt, state=AttemptState.PAUSING, asked=asked, asked_at=now, asked_why=why)
-    action = Action.KILL if asked is Asked.KILL else Action.PAUSE
+    since = attempt.asked_at if attempt.asked is Asked.KILL else now
+    stopping = structs.replace(attempt, state=AttemptState.PAUSING, asked=asked, asked_at=since, asked_why=why)
     asked_job = job.with_standing(state=JobState.PAUSING, reason=why).with_attempt(stopping)
-    return asked_job, (Effect(action, job.id, attempt.number),)
+    return asked_job, (Effect(ACTION_FOR[asked], job.id, attempt.number),)
 
 
 def shift_times(job: JobRecord, seconds: float) -> JobRecord:

@@ -49,13 +49,14 @@ def resume(transaction: Transaction, sweep: JobRecord) -> None:
         transaction.apply(lifecycle.resume(trial))
 
 
-def cancel(transaction: Transaction, sweep: JobRecord, by: str) -> None:
-    """Cancel the rest: end all unfinished trials, and begin no more."""
-    if sweep.standing.stopping:
+def cancel(transaction: Transaction, sweep: JobRecord, by: str, *, at_once: bool = False) -> None:
+    """Cancel the rest: end all unfinished trials, ``at_once`` without time to save, and begin no more."""
+    if not sweep.standing.stopping:
+        transaction.put_job(sweep.with_standing(held=False, stopping=messages.CANCEL, by=by, reason=None))
+    elif not at_once:
         return
-    transaction.put_job(sweep.with_standing(held=False, stopping=messages.CANCEL, by=by, reason=None))
     for trial in transaction.trials_of(sweep.id):
-        transaction.apply(lifecycle.cancel(trial, by, transaction.now))
+        transaction.apply(lifecycle.cancel(trial, by, transaction.now, at_once=at_once))
 
 
 def retry(transaction: Transaction, sweep: JobRecord, failed: Sequence[tuple[int, str]], seen: int) -> bool:

@@ -82,6 +82,7 @@ class Broadcast:
             context.at_stake,
             context.is_deleted,
             _none,
+            context.grace,
         )
         records: list[EventRecord] = []
 

@@ -175,7 +175,7 @@ class ViewContext:
     key in the ledger; ``slow_placement`` returns the placement with which a running job would be faster, if one is
     known; ``at_stake`` returns the seconds that a job has run, None unless it can be paused now; ``is_deleted``
     says whether a person deleted the job with this id; ``closes`` returns which maintenance a running job will be
-    paused for; ``sees`` says which jobs are named to the reader.
+    paused for; ``grace`` is the pool's grace period in seconds; ``sees`` says which jobs are named to the reader.
     """
 
     labels: GpuLabels
@@ -191,6 +191,7 @@ class ViewContext:
     at_stake: Callable[[JobRecord], float | None]
     is_deleted: Callable[[str], bool]
     closes: Callable[[JobRecord], model.Reason | None]
+    grace: float
     sees: Sees = _sees_all
 
     def apart(self, project: str) -> ViewContext:
@@ -406,7 +407,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
         saved, found = job.standing.saved is not None, job.standing.checkpoint
         pausing = live.asked is Asked.PAUSE
         path = "" if found is None else found.path
-        now = messages.pausing(live.gpus, saved=saved, found=path) if pausing else messages.stopping(live.gpus)
+        now = messages.pausing(live.gpus, saved=saved, found=path) if pausing else _stopping(job, live, context)
         asked = pause_reason(job, live) if pausing and live.asked_why is not None else live.asked_why
         why = asked or own or now
         if pausing:
@@ -434,6 +435,11 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
     hold = job.standing.hold
     more = [None if hold is None else messages.on_hold(hold, runs=True), context.closes(job)]
     return _rendered(now, now, *filter(None, more))
+
+
+def _stopping(job: JobRecord, live: AttemptRecord, context: ViewContext) -> model.Reason:
+    at_once = live.asked is Asked.KILL_NOW
+    return messages.stopping(live.gpus, None if at_once else job.spec.options.grace_in(context.grace))
 
 
 def checkpoint(record: JobRecord) -> wire.FoundCheckpoint | None:
@@ -551,6 +557,7 @@ def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) ->
         held=attempts[-1].gpus if live is not None else [],
         attempt=standing.attempt,
         attempts=attempts,
+        grace=spec.options.grace_in(context.grace),
         progress=progress(record),
         usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
         saved=standing.saved,
@@ -722,6 +729,7 @@ def attempt(
         gpu_type=labels.shown_type(record.gpu_type),
         created=record.created,
         started=record.started,
+        asked=record.asked_at,
         ended=record.ended,
         exit_code=record.exit_code,
         exit_signal=record.exit_signal,

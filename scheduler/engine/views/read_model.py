@@ -57,6 +57,7 @@ class ReadModel:
         clock: Callable[[], float],
         jobs_without_gpus: int,
         min_runtime: float,
+        grace: float,
         slow_placement: Callable[[JobRecord], SlowPlacement | None],
         node_requests: NodeRequests,
         takes_sessions: bool,
@@ -73,6 +74,7 @@ class ReadModel:
         self._clock = clock
         self._jobs_without_gpus = jobs_without_gpus
         self._min_runtime = min_runtime
+        self._grace = grace
         self._slow_placement = slow_placement
         self._node_requests = node_requests
         self._context: job_view.ViewContext | None = None
@@ -137,6 +139,7 @@ class ReadModel:
             self._at_stake,
             self.state.deleted_jobs.__contains__,
             self._closes,
+            self._grace,
         )
 
     def _closes(self, job: JobRecord) -> model.Reason | None:

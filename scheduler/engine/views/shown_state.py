@@ -26,4 +26,5 @@ def shown_state(job: JobRecord) -> str:
 
 def shown_attempt(attempt: AttemptRecord, job: JobRecord) -> str:
     """Return the state of one of a job's attempts in words."""
-    return shown_state(job) if attempt.state.live and attempt.asked is Asked.KILL else attempt.state.value
+    ends = attempt.state.live and attempt.asked not in (None, Asked.PAUSE)
+    return shown_state(job) if ends else attempt.state.value

@@ -18,7 +18,14 @@ import msgspec
 
 from springtide.scheduler.executors.base import HISTORY, AttemptKey, ExecutorError, Exit, ExitKind
 from springtide.scheduler.executors.files.plain import DIRECTORY, make_directory, replace_file, write_tree
-from springtide.scheduler.executors.supervisor.records import RUN_TIME, leave, take_lock, write_record
+from springtide.scheduler.executors.supervisor.records import (
+    KILL,
+    KILL_NOW,
+    RUN_TIME,
+    leave,
+    take_lock,
+    write_record,
+)
 from springtide.scheduler.executors.supervisor.tree import NEW
 from springtide.scheduler.model import Block
 from springtide.scheduler.wording import given
@@ -199,9 +206,14 @@ def _duration(value: Any) -> float:
 
 
 def leave_request(directory: Path, name: str) -> None:
-    """Create the empty file that requests a pause or a kill; that works on a full disk too."""
+    """Create the empty file that requests a pause or an end; that works on a full disk too.
+
+    A supervisor of an earlier version knows no request to kill at once, and kills within seconds.
+    """
     with opened(directory) as handle:
         leave(handle, name)
+        if name == KILL_NOW:
+            leave(handle, KILL)
 
 
 def record_exit(directory: Path, ended: Exit) -> Exit | None:

@@ -17,6 +17,8 @@ from springtide.scheduler.executors.base import (
 from springtide.scheduler.executors.kubernetes.ends import WorkerEnd, disruption, end_of, started_of
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
+from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
+from springtide.scheduler.executors.supervisor.records import KILL, PAUSE, REQUESTS
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.model import Block, HomeAccess, Placement, Worker
 
@@ -40,7 +42,7 @@ class Verdict:
 class Attempt:
     """An attempt: its pods as they were last seen, the starts and ends of its workers, and the requests for it.
 
-    ``record`` is None for an attempt that was found in the cluster. ``requested`` is ``pause`` or ``kill``;
+    ``record`` is None for an attempt that was found in the cluster. ``requested`` is the strongest of `REQUESTS`;
     ``eviction`` says why something else deletes one of its pods; ``verdict`` is the executor's own. ``creating``
     is set while its pods are created, ``ending`` once they are to be deleted, ``concluding`` once all have ended;
     ``reported`` is the status that was reported last. ``launched_at`` and ``failing_since`` are on the event
@@ -84,6 +86,17 @@ class Attempt:
     def gone(self) -> bool:
         """Whether all its pods are proven to have ended."""
         return self.status.phase is AttemptPhase.GONE
+
+    def request(self, request: str) -> str:
+        """Take in a request; return the strongest one so far."""
+        if self.requested is None or REQUESTS.index(request) < REQUESTS.index(self.requested):
+            self.requested = request
+        return self.requested
+
+    @property
+    def time_to_end(self) -> float:
+        """How long its workers may take to end after the request, in seconds."""
+        return max(1.0, self.grace) if self.requested in (PAUSE, KILL) else KILL_AFTER
 
     @property
     def exists(self) -> bool:
@@ -198,7 +211,7 @@ class Attempt:
     def _exit(self, now: float) -> Exit:
         ends = sorted(self.ends.values(), key=lambda end: end.at)
         at = max((end.at for end in ends), default=now)
-        paused = self.requested == "pause"
+        paused = self.requested == PAUSE
         killed = self.requested is not None and any(end.killed for end in ends)
         if self.verdict is not None:
             verdict = self.verdict

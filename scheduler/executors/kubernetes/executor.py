@@ -59,7 +59,7 @@ from springtide.scheduler.executors.kubernetes.sessions import open_session
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.kubernetes.start_failures import says_nothing, verdict_of
 from springtide.scheduler.executors.session import Session, SessionSpec
-from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
+from springtide.scheduler.executors.supervisor.records import KILL, KILL_NOW, PAUSE
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Checkpoint, Node
 from springtide.scheduler.own_outputs import OwnOutputs
@@ -297,11 +297,11 @@ class KubernetesExecutor(Executor):
 
     async def pause(self, key: AttemptKey) -> None:
         """Record the request, then delete the pods with the grace period of the job."""
-        await self._request_end(key, "pause")
+        await self._request_end(key, PAUSE)
 
-    async def kill(self, key: AttemptKey) -> None:
-        """Record the request, then delete the pods with a grace period of a few seconds."""
-        await self._request_end(key, "kill")
+    async def kill(self, key: AttemptKey, *, now: bool = False) -> None:
+        """Record the request, then delete the pods with the grace period of the job, or of a few seconds."""
+        await self._request_end(key, KILL_NOW if now else KILL)
 
     async def _request_end(self, key: AttemptKey, request: str) -> None:
         """Record a request for the attempt, and ask the cluster to delete its pods.
@@ -317,17 +317,15 @@ class KubernetesExecutor(Executor):
                 raise ExecutorError(f"Attempt {key.attempt} of {key.job} is not known here.")
             if attempt.gone:
                 return
-            if attempt.requested != "kill":
-                attempt.requested = request
+            strongest = attempt.request(request)
             try:
                 await asyncio.get_running_loop().run_in_executor(
-                    self._ending_thread, self._records.record_request, key, attempt.requested
+                    self._ending_thread, self._records.record_request, key, strongest
                 )
             except OSError as error:
                 raise ExecutorError(f"The job cannot be asked to stop: {error.strerror}.") from error
-            grace = max(1.0, attempt.grace) if attempt.requested == "pause" else KILL_AFTER
             try:
-                await self._monitor.delete_pods(attempt, grace + manifests.KILL_MARGIN)
+                await self._monitor.delete_pods(attempt, attempt.time_to_end + manifests.KILL_MARGIN)
             except ApiError as error:
                 raise ExecutorError(f"The cluster cannot be asked to end the job: {error}") from error
 

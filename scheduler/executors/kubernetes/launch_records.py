@@ -47,7 +47,7 @@ from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRe
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.library import LIBRARY
 from springtide.scheduler.executors.rendezvous import Rendezvous, template
-from springtide.scheduler.executors.supervisor.records import write_record
+from springtide.scheduler.executors.supervisor.records import REQUESTS, write_record
 from springtide.scheduler.model import HomeAccess, Node
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED
 from springtide.scheduler.wording import LONG_GIVEN, given
@@ -55,7 +55,6 @@ from springtide.scheduler.wording import LONG_GIVEN, given
 SUPERVISOR_SOURCE = Path(supervisor.__file__).parent
 LOG_CAP = 64 << 20
 """Size at which a supervisor cuts the log of a worker, in bytes."""
-REQUESTS = ("kill", "pause")
 """The requests for an attempt, the stronger one first."""
 
 FORMER_FIELDS = ("env", "image", "requirements", "cpus", "memory", "rdma")

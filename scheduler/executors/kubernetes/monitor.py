@@ -36,6 +36,7 @@ from springtide.scheduler.executors.kubernetes.slots import PodPlaces
 from springtide.scheduler.executors.kubernetes.start_failures import start_failure, verdict_of
 from springtide.scheduler.executors.kubernetes.traces import Trace, read_trace, read_traces
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
+from springtide.scheduler.executors.supervisor.records import KILL_NOW, PAUSE
 from springtide.scheduler.kube import PODS, Api, ApiError, Informer
 from springtide.scheduler.model import Node, Worker
 
@@ -255,7 +256,8 @@ class AttemptMonitor:
         finally:
             attempt.creating = False
         if (attempt.ending or attempt.requested) and attempt.live_pods:
-            self.retry_in_background(lambda: self.delete_pods(attempt, KILL_AFTER + manifests.KILL_MARGIN))
+            within = attempt.time_to_end + manifests.KILL_MARGIN
+            self.retry_in_background(lambda: self.delete_pods(attempt, within))
         self._evaluate(attempt)
 
     async def delete_pods(self, attempt: Attempt, grace: float) -> None:
@@ -436,7 +438,7 @@ class AttemptMonitor:
         """End the other workers of a gang after the failure or eviction of one: they cannot continue."""
         pause = bool(attempt.eviction) or attempt.checkpointed
         grace = attempt.grace if pause else KILL_AFTER
-        request = "pause" if pause else "kill"
+        request = PAUSE if pause else KILL_NOW
         await asyncio.to_thread(self._records.record_ending, attempt.key, attempt.eviction, request)
         await self.delete_pods(attempt, grace + manifests.KILL_MARGIN)
 

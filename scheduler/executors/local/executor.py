@@ -63,6 +63,7 @@ from springtide.scheduler.executors.local.supervision import Supervision, Tracke
 from springtide.scheduler.executors.packages.steps import PackageSettings
 from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
+from springtide.scheduler.executors.supervisor.records import KILL, KILL_NOW, PAUSE
 from springtide.scheduler.executors.supervisor.table import Process
 from springtide.scheduler.model import Checkpoint, Environment, Node
 from springtide.scheduler.own_files import make_own_directory, make_root
@@ -289,11 +290,11 @@ class LocalExecutor(Executor):
 
     async def pause(self, key: AttemptKey) -> None:
         """Write the request to the attempt's directory, and signal its supervisor."""
-        await self._request_end(key, "pause")
+        await self._request_end(key, PAUSE)
 
-    async def kill(self, key: AttemptKey) -> None:
+    async def kill(self, key: AttemptKey, *, now: bool = False) -> None:
         """Write the request to the attempt's directory, and signal its supervisor."""
-        await self._request_end(key, "kill")
+        await self._request_end(key, KILL_NOW if now else KILL)
 
     async def _request_end(self, key: AttemptKey, request: str) -> None:
         """Write a request to the attempt's directory, and signal its supervisor."""
@@ -310,11 +311,12 @@ class LocalExecutor(Executor):
             except OSError as error:
                 raise ExecutorError(f"The job cannot be asked to stop: {error.strerror}.") from error
             record = read_record(tracked.directory, "supervisor.json")
-            if record is not None and record.get("restored") and request == "kill":
-                self._supervision.end_by_force(tracked, record["pid"], 2 * KILL_AFTER)
+            if record is not None and record.get("restored") and request != PAUSE:
+                patience = 2 * KILL_AFTER + (tracked.grace if request == KILL else 0.0)
+                self._supervision.end_by_force(tracked, record["pid"], patience)
             if self._supervision.signal_supervisor(tracked) or record is not None:
                 return
-            ended = Exit(ExitKind.EXITED, self._now(), paused=request == "pause", detail=NOT_STARTED)
+            ended = Exit(ExitKind.EXITED, self._now(), paused=request == PAUSE, detail=NOT_STARTED)
             record_exit(tracked.directory, ended)
             self._supervision.refresh(tracked)
 

@@ -109,13 +109,14 @@ def owner(process: Process) -> int:
     return os.stat(f"/proc/{process.pid}").st_uid  # noqa: PTH116 - thousands of these
 
 
-def described(uid: int, placement: Placement, cgroup: Path | None) -> dict[str, str]:
+def described(uid: int, placement: Placement, cgroup: Path | None, grace: float) -> dict[str, str]:
     """Return the variable with the description of a supervisor's attempt."""
     workers = [
         {"rank": worker.rank, "node": worker.node, "gpus": list(worker.gpus), "uuids": list(worker.uuids)}
         for worker in placement
     ]
-    about = {"uid": uid, "workers": workers, "cgroup": None if cgroup is None else str(cgroup)}
+    about: dict[str, Any] = {"uid": uid, "workers": workers, "cgroup": None if cgroup is None else str(cgroup)}
+    about["grace"] = grace
     return {SUPERVISED: json.dumps(about)}
 
 

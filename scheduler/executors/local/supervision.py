@@ -27,7 +27,7 @@ from springtide.scheduler.executors.files.tail import Tail
 from springtide.scheduler.executors.local.launch import Launcher
 from springtide.scheduler.executors.local.running import GONE, MARK, described, environment, make_places, owner
 from springtide.scheduler.executors.local.watch import Watcher
-from springtide.scheduler.executors.supervisor.records import take_lock, write_record
+from springtide.scheduler.executors.supervisor.records import REQUESTS, take_lock, write_record
 from springtide.scheduler.executors.supervisor.table import (
     Process,
     boot_id,
@@ -48,7 +48,8 @@ LONGEST_DELAY = 1.0
 class Tracked:
     """An attempt: its files, its status, its supervisor, and the position up to which its files were read.
 
-    ``cgroup`` is the control group of its processes, None if they have none of their own. ``handle`` is the
+    ``cgroup`` is the control group of its processes, None if they have none of their own. ``grace`` is its grace
+    period in seconds. ``handle`` is the
     pidfd of its supervisor, None unless that is known to live. ``settling`` is set while the processes that a
     dead supervisor left are ended. ``uids`` are those of its processes, ``sessions`` the sessions of its workers
     by their leaders, with the start of each.
@@ -60,6 +61,7 @@ class Tracked:
     uids: frozenset[int]
     uuids: frozenset[str]
     cgroup: Path | None
+    grace: float
     status: AttemptStatus
     placement: Placement
     tail: Tail
@@ -97,6 +99,7 @@ def track(key: AttemptKey, directory: Path, places: JobPlaces, spec: dict[str, A
         uids=frozenset(spec.get("uids", [spec["uid"]] if "uid" in spec else ())),
         uuids=frozenset(spec.get("uuids", ())),
         cgroup=Path(spec["cgroup"]) if spec.get("cgroup") else None,
+        grace=float(spec.get("grace", 0.0)),
         status=AttemptStatus(key, AttemptPhase.STARTING, placement=placement),
         placement=placement,
         tail=Tail(key, directory, places, [worker.rank for worker in placement]),
@@ -243,7 +246,7 @@ class Supervision:
         """Start a supervisor, which exits at once if the attempt has one. Raises `ExecutorError`."""
         try:
             uid = min(tracked.uids, default=os.geteuid())
-            supervised = described(uid, tracked.placement, tracked.cgroup)
+            supervised = described(uid, tracked.placement, tracked.cgroup, tracked.grace)
             pid = self._launcher.start(tracked.directory, supervised)
         except OSError as error:
             raise ExecutorError(f"The job's supervisor could not be started: {error.strerror}.") from error
@@ -369,7 +372,7 @@ class Supervision:
     def _take_over(self, tracked: Tracked, handle: int) -> None:
         """Watch a supervisor that another service started, and pass on requests that were made meanwhile."""
         self._watch_supervisor(tracked, handle)
-        if any((tracked.directory / request).exists() for request in ("pause", "kill")):
+        if any((tracked.directory / request).exists() for request in REQUESTS):
             self.signal_supervisor(tracked)
 
     def _watch_supervisor(self, tracked: Tracked, handle: int) -> None:

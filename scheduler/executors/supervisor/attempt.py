@@ -16,7 +16,20 @@ from .disk import DiskCap
 from .error_line import error_line
 from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
-from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
+from .records import (
+    FULL,
+    KILL,
+    KILL_NOW,
+    PAUSE,
+    REQUESTS,
+    RUN_TIME,
+    Names,
+    exists,
+    leave,
+    take_lock,
+    write_in_place,
+    write_record,
+)
 from .search import Search
 from .secret_files import read_secret
 from .sessions import POD_DIRECTORY, Sessions, named_prompt
@@ -26,10 +39,8 @@ from .worker import ANSWERED, IGNORED, Streams, refusal, run_worker
 
 KILL_AFTER = 5.0
 """Time between SIGTERM and SIGKILL if no grace period applies, in seconds."""
-REQUESTS = ("kill", "pause")
-"""The requests for an attempt, the stronger one first."""
 RELOOK = 1.0
-"""Interval at which a pausing pod looks for a request to kill, in seconds: containerd sends SIGTERM only once."""
+"""Interval at which an ending pod looks for a stronger request, in seconds: containerd sends SIGTERM only once."""
 RESCAN = 0.02
 """First interval at which processes that survived SIGKILL are killed again, in seconds."""
 SHUTDOWN = 120.0
@@ -322,8 +333,10 @@ class Supervisor:
             self._end(KILL_AFTER)
 
     def _may_resume(self) -> bool:
-        """Return whether the job may run again after this end: it was paused, or failed by itself."""
-        return self.asked == "pause" or (self.asked is None and (self.failed is not None or self._is_shut_down()))
+        """Return whether the job or a fork of it may go on from here: it had time to save, or failed by itself."""
+        if self.asked is None:
+            return self.failed is not None or self._is_shut_down()
+        return self.asked in (PAUSE, KILL)
 
     def _is_shut_down(self) -> bool:
         """Return whether the machine asks all processes to end, those of the job too."""
@@ -339,8 +352,8 @@ class Supervisor:
             self.poll.register(answer, select.POLLIN)
 
     def _wait(self, due: float | None = None) -> None:
-        pausing = self.pod and self.asked == "pause"
-        look_again = time.monotonic() + RELOOK if pausing else None
+        ends_slowly = self.pod and self.asked in (PAUSE, KILL)
+        look_again = time.monotonic() + RELOOK if ends_slowly else None
         times = [
             at
             for at in (
@@ -363,7 +376,7 @@ class Supervisor:
                 self.search.finish()
             else:
                 self._copy(file)
-        if pausing:
+        if ends_slowly:
             self._read_requests()
 
     def _read_signals(self) -> None:
@@ -376,7 +389,7 @@ class Supervisor:
             terminated = signal.SIGTERM in os.read(self.wake, 4096)
             if terminated and not any(map(self._is_requested, REQUESTS)):
                 if self.pod:
-                    leave(self.directory, "pause")
+                    leave(self.directory, PAUSE)
                 else:
                     self.told_to_stop = time.monotonic()
 
@@ -423,10 +436,18 @@ class Supervisor:
 
     def _read_requests(self) -> None:
         for request in REQUESTS:
-            if self.asked not in ("kill", request) and self._is_requested(request):
-                self.asked = request
-                self._end(self.spec["grace"] if request == "pause" else self.kill_after)
+            if request == self.asked:
                 return
+            if self._is_requested(request):
+                self.asked = request
+                self._end(self._time_to_end(request))
+                return
+
+    def _time_to_end(self, request: str) -> float:
+        """Return how long the workers may take to end after a request, in seconds."""
+        if request != KILL_NOW:
+            return float(self.spec["grace"])
+        return 0.0 if self.ending else float(self.kill_after)
 
     def _is_requested(self, request: str) -> bool:
         """Return whether a request exists, also in a directory recreated after a removal."""
@@ -451,10 +472,12 @@ class Supervisor:
             self.rescan = min(1.0, self.rescan * 1.5)
 
     def _end(self, seconds: float) -> None:
-        """Ask every worker to end, within this many seconds."""
-        self.ending = True
+        """Ask every worker to end within this many seconds, once: a second SIGTERM could disturb a save."""
         deadline = time.monotonic() + seconds
         self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
+        if self.ending:
+            return
+        self.ending = True
         for pid in self.workers:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
@@ -482,7 +505,7 @@ class Supervisor:
             "ran": self._run_time(),
             "code": code,
             "signal": number,
-            "paused": self._is_requested("pause"),
+            "paused": self._is_requested(PAUSE),
             "killed": self.forced and self.asked is not None,
             "detail": detail,
         }

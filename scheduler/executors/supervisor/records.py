@@ -12,6 +12,10 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of an unwritable disk."""
 RUN_TIME = "run_time"
 """File with the time that an attempt has run so far, in seconds."""
+PAUSE, KILL, KILL_NOW = "pause", "kill", "now"
+"""The files that request an end of the attempt: for now, for good, and for good without time to save."""
+REQUESTS = (KILL_NOW, KILL, PAUSE)
+"""All of them, the stronger one first."""
 
 
 class Names:

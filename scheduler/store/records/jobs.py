@@ -109,6 +109,9 @@ class Asked(StrEnum):
 
     PAUSE = "pause"
     KILL = "kill"
+    """To end for good, within the grace period."""
+    KILL_NOW = "now"
+    """To end for good, without time to save."""
 
 
 class AttemptState(StrEnum):

@@ -65,13 +65,15 @@ async def test_a_pause_frees_the_gpus_only_when_the_pod_has_ended(bench: KubeBen
     assert (ended.code, ended.paused, ended.killed) == (75, True, False)
 
 
-async def test_a_kill_leaves_less_time_than_the_pause_before_it(bench: KubeBench) -> None:
+async def test_only_a_kill_now_leaves_less_time_than_the_pause_before_it(bench: KubeBench) -> None:
     await bench.up(bench.job(grace=600.0))
     bench.note(stop_code="137")
     with bench.cluster.pause_kwok():
         await bench.executor.pause(KEY)
         assert bench.pod()["metadata"]["deletionGracePeriodSeconds"] == 605
         await bench.executor.kill(KEY)
+        assert bench.pod()["metadata"]["deletionGracePeriodSeconds"] == 605
+        await bench.executor.kill(KEY, now=True)
         assert bench.pod()["metadata"]["deletionGracePeriodSeconds"] == 10
     ended = (await bench.gone(KEY)).exit
     assert ended is not None

@@ -37,6 +37,16 @@ from springtide.scheduler.wire import ProjectTree
 
 READY = "import os, signal, sys, time\nprint('ready', flush=True)\n"
 SAVES = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\n" + READY + "time.sleep(600)"
+SAVES_SLOWLY = """
+import signal, sys, time
+asked = []
+signal.signal(signal.SIGTERM, lambda *_: asked.append("asked"))
+print("ready", flush=True)
+while not asked:
+    time.sleep(0.01)
+time.sleep(1.0)
+sys.exit(75)
+"""
 STUBBORN = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{READY}time.sleep(600)"
 
 
@@ -159,7 +169,7 @@ def test_a_request_to_kill_is_not_taken_for_a_pause(in_pod: Callable[..., InPod]
     assert json.loads((pod.directory / "exit.0.json").read_text())["paused"] is False
 
 
-def test_a_request_to_kill_ends_a_pause_without_a_second_signal(in_pod: Callable[..., InPod]) -> None:
+def test_a_request_to_end_now_ends_a_pause_without_a_second_signal(in_pod: Callable[..., InPod]) -> None:
     """Containerd signals a container once, however often it is stopped."""
     pod = in_pod(STUBBORN, grace=600.0)
     record = json.loads((pod.directory / "spec.json").read_text())
@@ -169,8 +179,20 @@ def test_a_request_to_kill_ends_a_pause_without_a_second_signal(in_pod: Callable
     process.send_signal(signal.SIGTERM)
     until((pod.directory / "pause").exists, "the pause is requested")
     (pod.directory / "kill").touch()
+    (pod.directory / "now").touch()
     assert process.wait(PATIENCE_S) == 137
     assert (pod.told(137).signal, pod.told(137).killed) == (9, True)
+
+
+def test_a_pod_that_is_ended_for_good_has_its_grace_to_save(in_pod: Callable[..., InPod]) -> None:
+    pod = in_pod(SAVES_SLOWLY, grace=600.0)
+    record = json.loads((pod.directory / "spec.json").read_text())
+    (pod.directory / "spec.json").write_text(json.dumps(record | {"kill_after": 0.1}))
+    process = pod.start()
+    pod.ready()
+    (pod.directory / "kill").touch()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 75
 
 
 def test_a_program_that_is_not_there_is_refused_in_words(in_pod: Callable[..., InPod]) -> None:

@@ -92,8 +92,8 @@ class SimulatedExecutor(Executor):
     async def pause(self, key: AttemptKey) -> None:
         await self._request(partial(self._world.pause, key))
 
-    async def kill(self, key: AttemptKey) -> None:
-        await self._request(partial(self._world.kill, key))
+    async def kill(self, key: AttemptKey, *, now: bool = False) -> None:
+        await self._request(partial(self._world.kill, key, now=now))
 
     async def discard(self, key: AttemptKey) -> None:
         await self._request(partial(self._world.discard, key))

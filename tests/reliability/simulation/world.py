@@ -136,14 +136,15 @@ class World:
             attempt.timers.append(self.loop.call_later(STOPPING, self._save_and_stop, attempt))
         attempt.timers.append(self.loop.call_later(attempt.spec.grace, self._kill, attempt))
 
-    def kill(self, key: AttemptKey) -> None:
-        """Ask an attempt to stop, and kill it soon."""
+    def kill(self, key: AttemptKey, *, now: bool) -> None:
+        """Ask an attempt to end for good, and kill it after its grace period; ``now``: soon."""
         self._must_know(key)
         attempt = self._live(key)
         if attempt is None:
             return
         self.note(f"kill {key.job}.{key.attempt}")
-        delay = KILL_AFTER if attempt.program.deaf else STOPPING
+        deaf = KILL_AFTER if now else attempt.spec.grace
+        delay = deaf if attempt.program.deaf else STOPPING
         attempt.timers.append(self.loop.call_later(delay, self._kill, attempt))
 
     def discard(self, key: AttemptKey) -> None:

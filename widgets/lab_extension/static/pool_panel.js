@@ -5,7 +5,7 @@ import { isFinal, stage } from "./visuals/base/glyphs.js";
 import { allWordsLast, waits } from "./visuals/base/job_words.js";
 import { whileInSight } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
-import { isLive, staleLasts, staleWords } from "./visuals/live/stale.js";
+import { isLive, shownAt, staleLasts, staleWords } from "./visuals/live/stale.js";
 import { renderJobRows } from "./visuals/views/job_rows.js";
 import { renderPoolGlance } from "./visuals/views/pool_glance.js";
 
@@ -33,10 +33,10 @@ function drawPanel(element, feed, pages, openedAt) {
   const ended = jobs.filter(({ state }) => isFinal(state)).toSorted((one, other) => other.ended - one.ended);
   const waiting = active.filter(waits);
   const mine = (feed.me?.projects ?? []).map((project) => project.name);
-  const now = stale ? openedAt : clockNow();
+  const now = shownAt(feed, openedAt);
   const offered = (job) => {
     const { actions, notice } = feed.live(job.id);
-    return { actions: feed.mayAct(job) ? actions : {}, notice };
+    return { actions: feed.mayAct(job) ? actions : {}, notice, blocked: !isLive(feed) };
   };
   const rows = (some, more) => (node) =>
     renderJobRows(node, { jobs: some, now, colours: feed.colours, more, stale: null }, feed.links.pageOf, offered);

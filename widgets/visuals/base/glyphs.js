@@ -44,6 +44,12 @@ export function shownState({ shown, state }) {
   return clean(shown || state);
 }
 
+/** Whether a job is being ended for good: it is cancelled, or at its time limit, and its program has not ended yet. */
+export function isEnding(job) {
+  const words = shownState(job);
+  return words === "cancelling" || words === "ending";
+}
+
 /** The glyph of a state, always drawn beside its word. */
 export function stateGlyph(state) {
   const drawing = STATES[state] ?? STATES.lost;
@@ -60,13 +66,20 @@ export function stateGlyph(state) {
   );
 }
 
-/** Glyph and words of the state of a job, an attempt or a trial together. */
-export function stateMark(of, testid) {
-  const words = shownState(of);
-  const drawn = [words, of.state].find((name) => Object.hasOwn(STATES, name)) ?? "lost";
+/** Glyph and words of the state of a job, an attempt or a trial together; if `isBrief`, more than the state is the title. */
+export function stateMark(of, testid, isBrief = false) {
+  const whole = shownState(of);
+  const drawn = [whole, of.state].find((name) => Object.hasOwn(STATES, name)) ?? "lost";
+  const words = isBrief ? whole.split(",")[0] : whole;
   return h(
     "span",
-    { key: "state", class: `st-state st-state-${drawn}`, role: testid ? "status" : null, "data-testid": testid },
+    {
+      key: "state",
+      class: `st-state st-state-${drawn}`,
+      role: testid ? "status" : null,
+      "data-testid": testid,
+      title: words === whole ? null : whole,
+    },
     stateGlyph(drawn),
     h("span", {}, words.charAt(0).toUpperCase() + words.slice(1)),
   );

@@ -33,8 +33,24 @@ const TIMES = { queued: [startWords], running: [sinceWords, leftWords], paused: 
 /** The sentences about a job that has ended. */
 const ENDS = { succeeded, failed, cancelled };
 
+/** A reason whose times count on: what happens `in 21 s` by a reason made 15 s ago happens `in 6 s`. */
+export function reasonAt(reason, now) {
+  const { seconds, until } = reason?.params ?? {};
+  if (!Number.isFinite(seconds) || !Number.isFinite(until)) return reason;
+  const [then, rest] = [seconds, until - now].map((left) => `in ${roughly(Math.max(1, left))}`);
+  const counted = (text) => (text ?? "").replaceAll(then, rest);
+  const sentences = reason.sentences.map((each) => ({ ...each, text: counted(each.text) }));
+  const [text, headline, brief] = [reason.text, reason.headline, reason.brief].map(counted);
+  return { ...reason, text, headline, brief, sentences };
+}
+
+function counting(job, now) {
+  return { ...job, reason: reasonAt(job.reason, now) };
+}
+
 /** The headline of a job: its reason and its times in one line, in fewer words if they are many; or how it ended. */
-export function jobHeadline(job, now) {
+export function jobHeadline(shown, now) {
+  const job = counting(shown, now);
   if (ENDS[job.state]) return spaced(ENDS[job.state](job, now));
   const whole = oneLine(job) || inFull(job).join(" ");
   const brief = clean(job.reason?.brief) || whole;
@@ -49,7 +65,8 @@ export function jobHeadline(job, now) {
 }
 
 /** The part of a card that unfolds under the headline: the reason in full, or nothing if the headline has it. */
-export function drawWhy(job, now) {
+export function drawWhy(shown, now) {
+  const job = counting(shown, now);
   const words = spaced([...(REASONS[job.state]?.(job, now) ?? []), unknownStart(job)]);
   if (!oneLine(job) || words.join("") === oneLine(job)) return null;
   return h(

@@ -25,8 +25,9 @@ export function renderLossCurve(element, data) {
   const isDrawn = ["points", "name", "colour", "progress"].every((part) => drawn[part] === data[part]);
   if (isDrawn) return;
   Object.assign(drawn, data);
-  const name = data.name ?? curveNames(data.points)[0];
-  const all = finiteOf(data.points, name);
+  const points = upToDate(data.points, data.progress);
+  const name = data.name ?? curveNames(points)[0];
+  const all = finiteOf(points, name);
   stage(element, "st-curve");
   if (all.length < 2) {
     patch(element);
@@ -34,7 +35,7 @@ export function renderLossCurve(element, data) {
   }
   const frame = frameOf(all, name);
   const last = all.at(-1);
-  const newest = newestOf(data, name);
+  const newest = lastOf(points, name);
   patch(
     element,
     h(
@@ -69,10 +70,14 @@ export function renderLossCurve(element, data) {
   );
 }
 
-/** The last value of a metric: that of the progress if it is newer than the points. */
-function newestOf({ points, progress }, name) {
-  const isNewer = progress?.at > points.at(-1).at && Object.hasOwn(progress.values ?? {}, name);
-  return isNewer ? progress.values[name] : lastOf(points, name);
+/** The points, and the progress of the job as one more if it is newer: all that a card shows is of one reading. */
+export function upToDate(points, progress) {
+  const last = points.at(-1);
+  if (!last || !(progress?.at > last.at)) return points;
+  const reported = Object.entries(progress.values ?? {}).filter(([name, value]) => value !== lastOf(points, name));
+  if (!reported.length) return points;
+  const { at, step } = progress;
+  return [...points, { seq: last.seq + 1, at, step, attempt: last.attempt, values: Object.fromEntries(reported) }];
 }
 
 /** Says that reports came too fast to be kept, and how many are; nothing if all are. */

@@ -5,7 +5,7 @@ import { allWordsLast } from "../base/job_words.js";
 import { whileInSight } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
 import { renderJobRows } from "../views/job_rows.js";
-import { staleWords } from "./stale.js";
+import { shownAt, staleWords } from "./stale.js";
 
 /**
  * Shows jobs in `element`: at once as `output` has them, and live from the feed.
@@ -22,7 +22,7 @@ export function showJobs(element, feed, output) {
     const stale = staleWords(feed, output.at);
     renderJobRows(
       rows,
-      { jobs, now: stale ? output.at : clockNow(), colours: feed.colours, more: output.more, stale },
+      { jobs, now: shownAt(feed, output.at), colours: feed.colours, more: output.more, stale },
       feed.links.pageOf,
     );
   };

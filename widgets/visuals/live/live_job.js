@@ -9,7 +9,7 @@ import { LogKeeper } from "./log_keeper.js";
 import { StackKeeper } from "./stack_keeper.js";
 import { TrialKeeper } from "./trial_keeper.js";
 
-const ACTIONS = ["pause", "resume", "cancel", "finish", "retry"];
+const ACTIONS = ["pause", "resume", "cancel", "end", "finish", "retry"];
 const DELETED = { status: 404, code: "deleted", message: "The job was deleted." };
 const FETCH_EVERY_S = 0.5;
 const LOG_EVERY_S = 1;

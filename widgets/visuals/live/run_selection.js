@@ -1,7 +1,7 @@
 /** Actions for several selected jobs, the outcome for each job, and undo. */
 
 import { h, memory } from "../base/dom.js";
-import { boardLink, button, isFinal } from "../base/glyphs.js";
+import { boardLink, button, isEnding, isFinal } from "../base/glyphs.js";
 import { clean, count, listed, size } from "../base/words.js";
 import { interventionForm } from "../views/intervention_form.js";
 import { Intervention } from "./intervention.js";
@@ -10,6 +10,7 @@ const DONE = {
   pause: "Paused",
   resume: "Resumed",
   cancel: "Cancelled",
+  end: "Ended",
   archive: "Archived",
   unarchive: "Put back",
   pin: "Pinned",
@@ -97,7 +98,7 @@ export class Selection {
     this.writing = null;
     this.ids = new Set();
     this.outcome = null;
-    this.confirming = false;
+    this.confirming = null;
     this.erasing = null;
     this.busy = false;
     this.shown = new Map();
@@ -119,7 +120,7 @@ export class Selection {
   set(id, chosen) {
     if (chosen) this.ids.add(id);
     else this.ids.delete(id);
-    this.confirming = false;
+    this.confirming = null;
     this.erasing = null;
     this.outcome = null;
     this.changed();
@@ -127,7 +128,7 @@ export class Selection {
 
   setAll(jobs, chosen) {
     this.ids = new Set(chosen ? jobs.map(({ id }) => id) : []);
-    this.confirming = false;
+    this.confirming = null;
     this.erasing = null;
     this.outcome = null;
     this.changed();
@@ -135,7 +136,7 @@ export class Selection {
 
   clear() {
     this.ids.clear();
-    this.confirming = false;
+    this.confirming = null;
     this.erasing = null;
     this.writing = null;
     this.intervention.what = null;
@@ -165,7 +166,8 @@ export class Selection {
 
   /** The open question or form, or else the buttons. */
   #content(chosen, able) {
-    if (this.confirming && able.length) return this.#confirmation(able);
+    const asked = able.filter((job) => isEnding(job) === (this.confirming === "end"));
+    if (this.confirming && asked.length) return this.#confirmation(asked);
     const erased = chosen.filter(({ id }) => this.erasing?.has(id));
     if (erased.length) return this.#erasure(erased);
     if (this.writing) return this.#form(chosen);
@@ -179,10 +181,13 @@ export class Selection {
     const act = (action, some) => () => this.#act(action, some);
     const pausable = jobs.filter((job) => !job.held_by_user && job.state !== "pausing");
     const held = jobs.filter((job) => job.held_by_user);
+    const ending = jobs.filter(isEnding);
+    const open = jobs.filter((job) => !isEnding(job));
     return [
       this.#button("pause", `Pause ${pausable.length}`, act("pause", pausable), !pausable.length),
       this.#button("resume", `Resume ${held.length}`, act("resume", held), !held.length),
-      this.#button("cancel", `Cancel ${jobs.length}…`, () => this.#confirm(true), !jobs.length),
+      this.#button("cancel", `Cancel ${open.length}…`, () => this.#confirm("cancel"), !open.length),
+      ending.length > 0 && this.#button("end", `End ${ending.length} now…`, () => this.#confirm("end")),
     ];
   }
 
@@ -318,16 +323,18 @@ export class Selection {
   }
 
   #confirmation(jobs) {
+    const number = count(jobs.length, "job");
+    const runs = jobs.some(({ held }) => held.length > 0);
+    const killed = runs ? "Those that run have their grace periods to end, then they are killed. " : "";
+    const [question, keep, words] =
+      this.confirming === "end"
+        ? [`Kill ${number} now? What they have not saved is lost.`, "Let them end", `End ${number} now`]
+        : [`Cancel ${number}? ${killed}This cannot be undone.`, "Keep them", `Cancel ${number}`];
+    const act = () => this.#act(this.confirming, jobs);
     return [
-      h("span", { key: "question", role: "alert" }, `Cancel ${count(jobs.length, "job")}? This cannot be undone.`),
-      this.#button("keep", "Keep them", () => this.#confirm(false)),
-      this.#button(
-        "confirm",
-        `Cancel ${count(jobs.length, "job")}`,
-        () => this.#act("cancel", jobs),
-        false,
-        "st-button st-danger",
-      ),
+      h("span", { key: "question", role: "alert" }, question),
+      this.#button("keep", keep, () => this.#confirm(null)),
+      this.#button("confirm", words, act, false, "st-button st-danger"),
     ];
   }
 
@@ -406,14 +413,14 @@ export class Selection {
     );
   }
 
-  #confirm(asking) {
-    this.confirming = asking;
+  #confirm(action) {
+    this.confirming = action;
     this.changed();
   }
 
   async #act(action, jobs, more) {
     this.busy = true;
-    this.confirming = false;
+    this.confirming = null;
     this.erasing = null;
     this.outcome = null;
     this.changed();

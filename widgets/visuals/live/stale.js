@@ -21,6 +21,11 @@ export function awayWords({ connection }) {
   return connection.problem?.message ?? AWAY;
 }
 
+/** The time of what is displayed: now, or while the pool is away the last contact; `at` if there was none. */
+export function shownAt(feed, at) {
+  return feed.connection.state === "away" ? (feed.heardAt ?? at) : clockNow();
+}
+
 /** How long `staleWords` stay true, in seconds; null while there is contact. */
 export function staleLasts(feed) {
   return feed.connection.state === "away" ? STALE_S : null;

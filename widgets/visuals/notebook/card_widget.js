@@ -25,6 +25,7 @@ export const cardWidget = {
       pause: send("pause"),
       resume: send("resume"),
       cancel: send("cancel"),
+      end: send("end"),
       finish: send("finish"),
       retry: send("retry"),
       rerun: send("rerun"),

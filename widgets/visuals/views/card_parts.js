@@ -1,11 +1,13 @@
 /** The common parts of job and sweep cards: the head, the GPUs as cells, and the buttons with their confirmation. */
 
 import { h } from "../base/dom.js";
-import { boardLink, isFinal, projectMark, shownState, stateMark, tagWord } from "../base/glyphs.js";
+import { boardLink, isEnding, isFinal, projectMark, shownState, stateMark, tagWord } from "../base/glyphs.js";
 import { optionsOf } from "../base/job_words.js";
 import { clean, cleanLines, count, size } from "../base/words.js";
 import { interventionForm } from "./intervention_form.js";
 import { fromStartButton } from "./rerun_form.js";
+
+const END = { question: "Kill it now? What it has not saved is lost.", keep: "Let it end", confirm: "End now" };
 
 /** The head of a card: name, state, and the descriptions `about` below them. */
 export function cardHeader({ job, href, target, colour }, about) {
@@ -50,11 +52,11 @@ export function noteLine({ note }) {
 
 /**
  * The buttons of a card, the outcome of the last action, and the reason if there are no buttons.
- * @param data as of the card; the form of an open `editor` has buttons of its own; `measured`: what a deletion would
+ * @param data as of the card, where `blocked` is true for a reason that the page says; the form of an open `editor` has buttons of its own; `measured`: what a deletion would
  *   remove, null until that is known
- * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()` and others, each left out if not permitted;
+ * @param actions `pause()`, `resume()`, `cancel()`, `end()`, `rerun()`, `edit()` and others, each left out if not permitted;
  *   `hold()` and `change()` open the form of the `intervention`
- * @param state the card's memory, with `confirming` and `asked`
+ * @param state the card's memory, with `confirming`: the action that is asked about, and `asked`
  * @param again draws the card again
  * @param words `board`: the address of the TensorBoard, left out if there is nothing in it; `erases`: whether the card offers to delete a job that has ended; `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
  *   and `confirm` of its confirmation; `more`: further buttons as pairs of an action and its words; `aside`: those that do
@@ -62,19 +64,19 @@ export function noteLine({ note }) {
  */
 export function cardActions(data, actions, state, again, words) {
   const { job, notice, blocked, editor, measured, intervention, projects } = data;
-  const standing = `${words.standing} ${job.state} ${job.held_by_user} ${Boolean(job.hold)} ${notice ?? ""}`;
+  const standing = `${words.standing} ${shownState(job)} ${job.held_by_user} ${Boolean(job.hold)} ${notice ?? ""}`;
   if (state.asked !== standing) state.asked = null;
-  if (isFinal(job.state) || blocked) state.confirming = false;
+  if (state.confirming !== (isEnding(job) ? "end" : "cancel") || isFinal(job.state) || blocked) state.confirming = null;
   if (!isFinal(job.state) || blocked) state.erasing = false;
   const ask = (name) => () => {
     state.asked = standing;
-    state.confirming = false;
+    state.confirming = null;
     state.erasing = false;
     actions[name]();
     again();
   };
-  const confirm = (open) => () => {
-    state.confirming = open;
+  const confirm = (action) => () => {
+    state.confirming = action;
     again();
   };
   const erase = (open) => () => {
@@ -86,10 +88,10 @@ export function cardActions(data, actions, state, again, words) {
   if (editor?.isOpen) return null;
   if (intervention?.what && !isFinal(job.state) && !blocked) return interventionForm(intervention, [job], projects);
   const buttons = state.confirming
-    ? confirmation(words, ask("cancel"), confirm(false))
+    ? confirmation(state.confirming === "end" ? END : words, ask(state.confirming), confirm(null))
     : state.erasing
       ? erasure(job, measured, ask("delete"), erase(false))
-      : choices(job, actions, ask, confirm(true), waiting, { ...words, erase: erase(true) });
+      : choices(job, actions, ask, confirm, waiting, { ...words, erase: erase(true) });
   const said = [
     editor?.notice &&
       h(
@@ -100,7 +102,7 @@ export function cardActions(data, actions, state, again, words) {
     editor?.isGone && fromStartButton(editor),
     notice &&
       h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice)),
-    blocked &&
+    typeof blocked === "string" &&
       h(
         "span",
         { key: "blocked", class: "st-notice st-muted", role: "status", "data-testid": "job-blocked" },
@@ -119,8 +121,7 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside
       erases && actions.delete && cardButton("delete", "Delete…", erase, waiting),
     ];
   const others = aside.map(([name, words]) => actions[name] && cardButton(name, words, actions[name], false));
-  if (shownState(job) === "cancelling")
-    return [...others, actions.cancel && cardButton("cancelling", "Cancelling…", confirm, true)];
+  if (isEnding(job)) return [...others, actions.end && cardButton("end", "End now…", confirm("end"), waiting)];
   const { pause, resume } = offers(job);
   return [
     pause && actions.pause && cardButton("pause", pause, ask("pause"), waiting),
@@ -131,7 +132,7 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside
     job.ended_cleanly && actions.finish && cardButton("finish", "Mark as finished", ask("finish"), waiting),
     more.map(([name, words]) => actions[name] && cardButton(name, words, ask(name), waiting)),
     others,
-    actions.cancel && cardButton("cancel", cancel, confirm, waiting),
+    actions.cancel && cardButton("cancel", cancel, confirm("cancel"), waiting),
   ].flat();
 }
 
@@ -149,11 +150,11 @@ function offers(job) {
   return { pause: job.state === "paused" ? "Keep paused" : "Pause", resume: null };
 }
 
-function confirmation({ question, keep, confirm }, cancel, back) {
+function confirmation({ question, keep, confirm }, act, back) {
   return [
     h("span", { key: "question", class: "st-question", role: "alert" }, question),
     cardButton("keep", keep, back, false),
-    cardButton("confirm", confirm, cancel, false, { class: "st-button st-danger" }),
+    cardButton("confirm", confirm, act, false, { class: "st-button st-danger" }),
   ];
 }
 

@@ -5,9 +5,9 @@ import { colourOf, progressTrack, simulatedMark, stage } from "../base/glyphs.js
 import { drawUse } from "../base/gpu_use.js";
 import { askWords, drawWhy, errorWords, jobHeadline, optionsOf, stepWords } from "../base/job_words.js";
 import { trialWords } from "../base/sweep_words.js";
-import { clean, count } from "../base/words.js";
+import { clean, count, duration } from "../base/words.js";
 import { renderJobLife } from "../charts/job_life.js";
-import { renderLossCurve } from "../charts/loss_curve.js";
+import { renderLossCurve, upToDate } from "../charts/loss_curve.js";
 import { drawMetricNames } from "../charts/metric_names.js";
 import { argumentsLine } from "./argument_list.js";
 import { cardActions, cardHeader, noteLine } from "./card_parts.js";
@@ -28,7 +28,7 @@ import { rerunForm, rerunLine, submitterLine, testLine } from "./rerun_form.js";
  */
 export function renderJobCard(element, data, actions = {}) {
   const { job, now } = data;
-  const state = memory(element, { confirming: false, asked: null, metric: null });
+  const state = memory(element, { confirming: null, asked: null, metric: null });
   const again = () => renderJobCard(element, data, actions);
   const wrong = errorWords(job);
   stage(element, "st-card", { testid: "job-card", job: job.id, state: job.state });
@@ -56,7 +56,7 @@ export function renderJobCard(element, data, actions = {}) {
           progress: job.progress,
         }),
     }),
-    drawMetricNames(data.points ?? [], state.metric, (name) => {
+    drawMetricNames(upToDate(data.points ?? [], job.progress), state.metric, (name) => {
       state.metric = name;
       again();
     }),
@@ -99,7 +99,7 @@ export function buttonWords(job) {
     standing: job.attempt,
     erases: !job.sweep && !job.tests,
     cancel: "Cancel…",
-    question: `Cancel ${job.name ? `“${clean(job.name)}”` : "this job"}? This cannot be undone.`,
+    question: `Cancel ${job.name ? `“${clean(job.name)}”` : "this job"}? ${graceWords(job)}This cannot be undone.`,
     keep: job.state === "running" ? "Keep running" : "Keep it",
     confirm: "Cancel the job",
     aside: [
@@ -107,6 +107,12 @@ export function buttonWords(job) {
       ["stack", "Where is it now?"],
     ],
   };
+}
+
+/** How long a job that holds GPUs has to end: `It has 30 s to end, then it is killed. `. Outputs saved earlier do not say. */
+function graceWords({ state, grace }) {
+  if (!(grace > 0) || !["starting", "running", "pausing"].includes(state)) return "";
+  return `It has ${duration(grace)} to end, then it is killed. `;
 }
 
 function failureWords(job) {

@@ -2,7 +2,7 @@
 
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, emptyState, isFinal, progressTrack, stage, stateMark } from "../base/glyphs.js";
-import { askWords, errorWords, jobHeadline, stepWords } from "../base/job_words.js";
+import { askWords, errorWords, jobHeadline, reasonAt, stepWords } from "../base/job_words.js";
 import { finishedTrials, shortTrialsWords, sweepGpuWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 import { cardActions } from "./card_parts.js";
@@ -14,8 +14,8 @@ import { sweepButtons } from "./sweep_card.js";
  * @param data `jobs`: list of Job; `now`; `colours`: by project; `more`: the number of jobs left out; `stale`:
  *   why the list may be old, in words
  * @param pageOf returns the address of a job's own page by its id, or null
- * @param offered `offered(job)` returns the `actions` that the viewer may take and the `notice` of the last one; left out
- *   if rows have none
+ * @param offered `offered(job)` returns the `actions` that the viewer may take, the `notice` of the last one, and whether
+ *   all are `blocked`, for a reason that the page says; left out if rows have none
  */
 export function renderJobRows(element, { jobs, now, colours, more, stale }, pageOf, offered = null) {
   stage(element, "st-jobs", { testid: "job-rows" });
@@ -48,13 +48,13 @@ function drawRow(job, now, colours, href, offered) {
       style: colourOf(colours.get(job.project)),
     },
     h("span", { key: "name", class: "st-job-name" }, href ? h("a", { href, target: "_blank" }, name) : name),
-    stateMark(job),
+    stateMark(job, null, true),
     job.trials
       ? progressTrack(finishedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials))
       : drawProgress(job.progress),
     h(
       "p",
-      { key: "why", class: "st-muted st-job-why", title: clean(job.reason?.text) },
+      { key: "why", class: "st-muted st-job-why", title: clean(reasonAt(job.reason, now)?.text) },
       job.trials ? sweepWords(job) : job.held.length ? count(job.held.length, "GPU") : askWords(job),
       " · ",
       jobHeadline(job, now),
@@ -73,11 +73,11 @@ function drawRow(job, now, colours, href, offered) {
 }
 
 /** The buttons of a card, in a row. */
-function drawActions(element, job, { actions, notice }) {
-  const state = memory(element, { confirming: false, asked: null });
-  const again = () => drawActions(element, job, { actions, notice });
+function drawActions(element, job, { actions, notice, blocked }) {
+  const state = memory(element, { confirming: null, asked: null });
+  const again = () => drawActions(element, job, { actions, notice, blocked });
   const words = job.trials ? sweepButtons(job) : buttonWords(job);
-  patch(element, cardActions({ job, notice }, actions, state, again, words));
+  patch(element, cardActions({ job, notice, blocked }, actions, state, again, words));
 }
 
 function drawProgress(progress) {

@@ -2,7 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { button, isFinal, projectMark, shownState, stateKind, stateMark, tagWord } from "../base/glyphs.js";
-import { sentencesOf, stepWords, waits } from "../base/job_words.js";
+import { reasonAt, sentencesOf, stepWords, waits } from "../base/job_words.js";
 import { shortTrialsWords } from "../base/sweep_words.js";
 import { clamped } from "../base/tip.js";
 import { ago, amount, clean, count, exact, roughly } from "../base/words.js";
@@ -14,7 +14,7 @@ const PINNED = "Pinned";
 const OTHERS = "Others";
 const LATEST = "latest";
 const FIRST = [
-  { name: "state", order: "state", draw: ({ job }) => stateMark(job, "row-state") },
+  { name: "state", order: "state", draw: ({ job }) => stateMark(job, "row-state", true) },
   { name: "name", order: "name", draw: (about) => drawName(about) },
   {
     name: "project",
@@ -27,7 +27,7 @@ const FIRST = [
   { name: "progress", draw: ({ job }) => progressWords(job) },
   { name: "time", order: LATEST, draw: ({ job, now }) => timeWords(job, now) },
 ];
-const REASON = { name: "reason", wide: true, draw: ({ job }) => drawReason(job) };
+const REASON = { name: "reason", wide: true, draw: ({ job, now }) => drawReason(job, now) };
 
 /** The jobs in the order of the column of times, if that is the order: as they are now, whenever they were listed. */
 export function byTime(jobs, order) {
@@ -47,7 +47,7 @@ function isRunningSweep({ trials, state }) {
 function sinceOf(job) {
   const live = job.attempts.at(-1);
   if (isFinal(job.state)) return job.ended ?? 0;
-  if (live && !live.ended) return live.started ?? live.created;
+  if (live && !live.ended) return live.asked ?? live.started ?? live.created;
   if (isRunningSweep(job)) return job.started ?? job.submitted;
   return live?.ended ?? Math.max(job.submitted, job.hold?.at ?? 0);
 }
@@ -340,8 +340,9 @@ function timeWords(job, now) {
   return h("span", { key: "waits", title: exact(since) }, `${stands} ${span}`);
 }
 
-function drawReason(job) {
-  const whole = clean(job.error) || sentencesOf(job.reason).join(" ");
-  const line = clean(job.error) || clean(job.reason?.headline) || whole;
+function drawReason(job, now) {
+  const reason = reasonAt(job.reason, now);
+  const whole = clean(job.error) || sentencesOf(reason).join(" ");
+  const line = clean(job.error) || clean(reason?.headline) || whole;
   return clamped(line, whole, { key: "reason", "data-testid": "row-reason" });
 }

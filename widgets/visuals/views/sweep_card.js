@@ -27,7 +27,7 @@ const NO_METRIC =
 export function renderSweepCard(element, data, actions = {}) {
   const { job, now, rows, colour } = data;
   const { trials } = job;
-  const state = memory(element, { confirming: false, asked: null, view: TABLE_BEGIN, found: {} });
+  const state = memory(element, { confirming: null, asked: null, view: TABLE_BEGIN, found: {} });
   const again = () => renderSweepCard(element, data, actions);
   const choose = (changes) => {
     state.view = { ...state.view, ...changes };
@@ -160,7 +160,11 @@ export function sweepButtons(job) {
     standing: `${trials.failed} ${trials.number}`,
     erases: true,
     cancel: "Cancel the rest…",
-    question: `Cancel the ${count(left, "trial")} of ${job.name ? `“${clean(job.name)}”` : "this sweep"} that ${left === 1 ? "has" : "have"} not ended? What has ended stays.`,
+    question: [
+      `Cancel the ${count(left, "trial")} of ${job.name ? `“${clean(job.name)}”` : "this sweep"} that ${left === 1 ? "has" : "have"} not ended?`,
+      "What has ended stays.",
+      ...(trials.running ? ["What runs has its grace period to end, then it is killed."] : []),
+    ].join(" "),
     keep: "Keep them",
     confirm: "Cancel the rest",
     more: trials.failed > 0 ? [["retry", `Retry failed (${amount(trials.failed)})`]] : [],

@@ -4,7 +4,7 @@ import { jobPath } from "../site.js";
 import { dataCells, tableHead } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "../visuals/base/glyphs.js";
-import { askWords, isReserved, sentencesOf, startWords } from "../visuals/base/job_words.js";
+import { askWords, isReserved, reasonAt, sentencesOf, startWords } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { clean, count, roughly } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
@@ -87,7 +87,8 @@ function placeWords(job) {
 
 function drawJob(job, now) {
   const since = job.attempts.at(-1)?.ended ?? job.submitted;
-  const whole = sentencesOf(job.reason).join(" ");
+  const reason = reasonAt(job.reason, now);
+  const whole = sentencesOf(reason).join(" ");
   const cells = [
     placeWords(job),
     stateMark(job),
@@ -95,7 +96,7 @@ function drawJob(job, now) {
     clean(job.user),
     job.trials ? `${askWords(job)} for each of its trials (${shortTrialsWords(job.trials)})` : askWords(job),
     job.trials?.running ? "–" : roughly(now - since),
-    h("span", { key: "reason", title: whole }, clean(job.reason?.headline) || whole),
+    h("span", { key: "reason", title: whole }, clean(reason?.headline) || whole),
     startWords(job, now) ?? "–",
   ];
   return h("tr", { key: job.id, "data-testid": "queue-row", "data-job": job.id }, dataCells(HEADS, cells, CLASSES));
