@@ -111,6 +111,18 @@ def test_of_changes_made_together_the_one_that_matters_is_named(monkeypatch, nam
     assert [each.split(": ")[:2] for each in found] == [["symmetry", name]]
 
 
+def test_renamed_nodes_change_places_with_alike_and_other_sizes_not_with_different_content():
+    sizes = {"n0": 4, "n1": 2, "n2": 4, "n3": 4}
+    nodes = [{"name": name, "gpus": gpus} for name, gpus in sizes.items()]
+    scenario = {"nodes": nodes, "projects": [], "jobs": [on("runs", "a", 1, "n2")]}
+
+    renamed, _ = symmetries.CHANGES["nodes renamed"](scenario)
+
+    new = dict(zip(sizes, (node["name"] for node in renamed["nodes"]), strict=True))
+    assert sorted(sizes, key=lambda name: new[name]) == ["n3", "n2", "n0", "n1"]
+    assert renamed["jobs"][0]["placed"] == [new["n2"]]
+
+
 @pytest.mark.parametrize("name", symmetries.OVER_TIME)
 def test_of_changes_made_together_the_one_that_matters_over_time_is_named(monkeypatch, name):
     monkeypatch.setitem(symmetries.CHANGES, name, without_jobs_running)

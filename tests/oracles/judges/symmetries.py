@@ -1,7 +1,8 @@
 """Changes of a scenario that must not matter: the same jobs run, with as many workers on GPUs of the same types.
 
 All jobs of the scenario are submitted at different times: names and places in a list decide nothing. Both are
-reversed, so that each tie between two is decided the other way round if they do.
+reversed, so that each tie between two is decided the other way round if they do. Only between equally full nodes
+of one size the name decides, as documented: those of different content keep their order.
 
 Changes that cannot undo one another are made together. Only where that matters is each made alone, to name the
 one that does.
@@ -34,8 +35,8 @@ NAMED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 def _renamed(kind: str) -> Change:
     def change(scenario: Document) -> tuple[Document, Mapping[str, str]]:
-        names = sorted(each["name"] for each in scenario[kind])
-        new = {name: f"x{len(names) - at}" for at, name in enumerate(names)}
+        names = _nodes_in_order(scenario) if kind == "nodes" else sorted(each["name"] for each in scenario[kind])
+        new = {name: f"x{len(names) - at:02}" for at, name in enumerate(names)}
         changed = dict(scenario)
         for part, keys in NAMED[kind].items():
             changed[part] = [
@@ -45,6 +46,27 @@ def _renamed(kind: str) -> Change:
         return changed, {after: before for before, after in new.items()} if kind == "jobs" else {}
 
     return change
+
+
+def _nodes_in_order(scenario: Document) -> list[str]:
+    """Return the nodes by size and name, the alike ones among those of a size in the order that reversing undoes.
+
+    Reversed, sizes and alike nodes stand the other way round, and different nodes of one size as before.
+    """
+    alike: dict[str, list[str]] = {}
+    for node in sorted(scenario["nodes"], key=lambda each: each["name"]):
+        alike.setdefault(_content(scenario, node), []).append(node["name"])
+    by_size: dict[int, list[str]] = {}
+    for node in sorted(scenario["nodes"], key=lambda each: each["name"]):
+        by_size.setdefault(node["gpus"], []).append(alike[_content(scenario, node)].pop())
+    return [name for size in sorted(by_size) for name in by_size[size][::-1]]
+
+
+def _content(scenario: Document, node: Document) -> str:
+    """Return the node without its name, with the jobs that run there."""
+    running = [(job["name"], job["placed"].count(node["name"])) for job in scenario["jobs"] if "placed" in job]
+    here = [(name, workers) for name, workers in running if workers]
+    return repr((sorted((key, value) for key, value in node.items() if key != "name"), here))
 
 
 def _mapped(value: object, new: Mapping[str, str]) -> object:
