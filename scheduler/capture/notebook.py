@@ -29,7 +29,16 @@ from springtide.scheduler.capture.command import (
     outside_notes,
 )
 from springtide.scheduler.capture.errors import CaptureError
-from springtide.scheduler.capture.parameter_cells import INJECTED, TAG, defaults, language, metadata, names, tags
+from springtide.scheduler.capture.parameter_cells import (
+    INJECTED,
+    TAG,
+    defaults,
+    language,
+    metadata,
+    names,
+    obstacle,
+    tags,
+)
 from springtide.scheduler.capture.program import Here
 from springtide.scheduler.capture.project import Project
 from springtide.scheduler.project_tree import TreeFile
@@ -111,6 +120,9 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
     cells: list[dict[str, Any]] = [cell for cell in notebook["cells"] if INJECTED not in tags(cell)]
     if not is_python:
         msg = f"{name} is a notebook in {given(spoken)}. Parameters are for notebooks in Python."
+        raise CaptureError(msg)
+    if in_the_way := obstacle(notebook["cells"]):
+        msg = f"Parameters cannot be set in {name}. {in_the_way}"
         raise CaptureError(msg)
     _check_names(parameters, names(cells), name)
     lines = [f"{key} = {_literal(value, key)}" for key, value in parameters.items()]

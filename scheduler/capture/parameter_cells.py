@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,10 +24,19 @@ MAX_TEXT: Final = 200
 
 OTHER_TYPE: Final = "For a value of another type, change the default in the notebook."
 
+IPYTHON_LINE: Final = re.compile(r"\s*(?:([\w.]+\s*=)\s*)?(?:!(?!=)|%{1,2}[A-Za-z]|\?|.*\?\s*$)")
+"""A line that IPython makes into Python, with the variable to which it assigns what it returns."""
+
+PYTHON_CELLS: Final = frozenset({"%%capture", "%%prun", "%%time"})
+"""Magics of cells that run the rest of the cell as Python."""
+
 COMPUTED: Final = "computed"
 """The default of a parameter that its notebook sets more than once, or not by a value alone."""
 
 Cells = Sequence[Mapping[str, Any]]
+
+ERRORS = (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError)
+"""Errors of a cell that is no Python, such as one in the language of a magic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +91,12 @@ def typed_parameters(cells: Cells, typed: Mapping[str, str]) -> tuple[dict[str, 
     before = {each.name: each.before for each in parameters(cells)}
     values: dict[str, Any] = {}
     problems: dict[str, str] = {}
+    in_the_way = obstacle(cells)
     for name, text in typed.items():
         if not text.strip():
+            continue
+        if in_the_way:
+            problems[name] = in_the_way
             continue
         try:
             values[name] = _read(name, before.get(name), text)
@@ -100,6 +114,24 @@ def names(cells: Cells) -> list[str]:
 def defaults(cells: Cells) -> dict[str, Any]:
     """Return the values of parameters that the cells for them write out: those of others are not known."""
     return _literals(_assigned(cells, (TAG, INJECTED)))
+
+
+def obstacle(cells: Cells) -> str:
+    """Return why no values can be set after the cell with the tag, empty if they can."""
+    tagged = [cell for cell in cells if TAG in tags(cell)]
+    if len(tagged) > 1:
+        return (
+            f"{len(tagged)} cells have the tag “{TAG}”: given values come after one of them, and the next would set "
+            "its own again. Leave the tag to one."
+        )
+    for cell in tagged:
+        try:
+            _parsed(cell)
+        except ERRORS as error:
+            at = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+            why = error.msg if isinstance(error, SyntaxError) else str(error)
+            return f"The cell with the tag “{TAG}” is no Python: {why}{at}. Mend it, or remove the tag."
+    return ""
 
 
 def tags(cell: Mapping[str, Any]) -> Sequence[str]:
@@ -231,6 +263,26 @@ def _assigned_within(statement: ast.stmt) -> Iterator[str]:
 
 def _statements(cell: Mapping[str, Any]) -> Sequence[ast.stmt]:
     try:
-        return ast.parse("".join(cell["source"])).body
-    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):  # such as a magic
+        return _parsed(cell)
+    except ERRORS:
         return ()
+
+
+def _parsed(cell: Mapping[str, Any]) -> Sequence[ast.stmt]:
+    """Return the statements of a cell, without the lines of IPython that make it no Python. Raises `ERRORS`."""
+    text = "".join(cell["source"])
+    try:
+        return ast.parse(text).body
+    except SyntaxError:
+        if text.startswith("%%") and text.split()[0] not in PYTHON_CELLS:
+            raise
+        return ast.parse("\n".join(map(_without_ipython, text.splitlines()))).body
+
+
+def _without_ipython(line: str) -> str:
+    """Return a line of Python in place of one of IPython: with a computed value where it assigns one."""
+    found = IPYTHON_LINE.match(line)
+    if found is None:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    return f"{indent}{found[1]} object()" if found[1] else f"{indent}pass"

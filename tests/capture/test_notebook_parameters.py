@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from enum import Enum, IntEnum, StrEnum
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from springtide.scheduler.capture import Here, capture_words
+from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.notebook import with_parameters
 from springtide.scheduler.capture.parameter_cells import (
     OTHER_TYPE,
@@ -76,8 +78,10 @@ def tagged(source: str, tag: str = "parameters") -> dict[str, Any]:
 
 
 CELLS = [
-    tagged("rate: float = 0.5\nsteps = 10 * 3\nname = 'adam'\nfast = False"),
-    tagged("sizes = [8, 8]\nmore = {'a': 1}\nseed = None"),
+    tagged(
+        "rate: float = 0.5\nsteps = 10 * 3\nname = 'adam'\nfast = False\n"
+        "sizes = [8, 8]\nmore = {'a': 1}\nseed = None"
+    ),
     tagged("rate = 0.1\nstray = 1", tag="injected-parameters"),
 ]
 
@@ -92,7 +96,7 @@ def test_parameters_have_the_default_that_holds_and_its_type() -> None:
         ("more", "{'a': 1}", "dict"),
         ("seed", "None", ""),
     ]
-    assert [each.name for each in parameters(CELLS[2:])] == ["rate", "stray"], "only injected ones are there"
+    assert [each.name for each in parameters(CELLS[1:])] == ["rate", "stray"], "only injected ones are there"
 
 
 def test_the_default_of_a_secret_is_hidden() -> None:
@@ -212,3 +216,40 @@ def test_loop_variables_and_names_without_a_value_are_no_values() -> None:
     source = "for i in range(3):\n    pass\nimport os\nwith open('x') as file:\n    pass\nseed: int"
     assert [(each.name, each.text, each.type) for each in parameters([tagged(source)])] == [("seed", "", "int")]
     assert typed_parameters([tagged(source)], {"seed": "3"}) == ({"seed": 3}, {})
+
+
+def notebook_of(tmp_path: Path, *tagged: str) -> Path:
+    cells = [new_code_cell(text, metadata={"tags": ["parameters"]}) for text in tagged]
+    path = tmp_path / "train.ipynb"
+    nbformat.write(new_notebook(cells=[*cells, new_code_cell("print(lr)")]), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("tagged", "words"),
+    [
+        (("lr = 1", "lr = 2; q = 3"), "2 cells have the tag “parameters”"),
+        (("lr = 1\nq = = 3",), "The cell with the tag “parameters” is no Python: invalid syntax in line 2"),
+        (("%%bash\nlr=1",), "The cell with the tag “parameters” is no Python"),
+    ],
+)
+def test_values_that_a_notebook_would_not_run_with_are_refused(
+    tmp_path: Path, tagged: tuple[str, ...], words: str
+) -> None:
+    path = notebook_of(tmp_path, *tagged)
+    with pytest.raises(CaptureError, match=re.escape(words)):
+        capture_words([str(path), "-p", "lr", "5"], Here(tmp_path))
+    assert capture_words([str(path)], Here(tmp_path)).kind == "notebook"
+    assert words in typed_parameters(cells_of(path), {"lr": "5"})[1]["lr"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["%matplotlib inline\nlr = 1", "!pip list\nlr = 1", "%%time\nlr = 1", "files = !ls\nlr = 1", "lr = 1\nlr?"],
+)
+def test_lines_of_ipython_do_not_hide_the_parameters_beside_them(tmp_path: Path, text: str) -> None:
+    path = notebook_of(tmp_path, text)
+    assert {each.name: each.text for each in parameters(cells_of(path))}["lr"] == "1"
+    with pytest.raises(CaptureError, match=r"“lrr” is no parameter of train.ipynb. Did you mean lr\?"):
+        capture_words([str(path), "-p", "lrr", "5"], Here(tmp_path))
+    assert capture_words([str(path), "-p", "lr", "5"], Here(tmp_path)).arguments["lr"].value == 5

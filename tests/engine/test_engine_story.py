@@ -157,6 +157,19 @@ async def test_cancelling_overrides_a_pause(pool):
     assert [what for what, _ in pool.executor.asked] == ["launch", "pause", "kill", "discard"]
 
 
+async def test_a_paused_job_that_is_being_cancelled_can_neither_pause_nor_resume(pool):
+    pool.executor.ignores_pause = pool.executor.ignores_kill = True
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    await pool.engine.pause(job.id, "susan")
+    await pool.engine.cancel(job.id, "susan")
+    for change in (pool.engine.resume, pool.engine.pause):
+        with pytest.raises(Refusal, match="is being cancelled; there is nothing to"):
+            await change(job.id, "joe")
+    pool.executor.end(pool.key(job.id), signal=9)
+    assert "Cancelled by “susan”" in (await pool.state(job.id, "cancelled")).reason.headline
+
+
 async def test_a_cancelled_job_that_has_not_ended_is_ended_at_once_when_that_is_asked_for(pool):
     pool.executor.ignores_kill = True
     job = await pool.submit(gpus=1, grace=120.0)

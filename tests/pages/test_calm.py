@@ -308,6 +308,29 @@ def test_the_log_of_a_job_that_a_list_showed_is_read_when_its_card_appears(galle
     gallery.evaluate("end()")
 
 
+def test_that_the_pool_was_away_at_an_action_is_said_until_it_answers(gallery: Page) -> None:
+    gallery.evaluate(WAITING)
+    gallery.evaluate(SHOWN, {"job": a_job("one"), "at": 1})
+    gallery.wait_for_function("asked().includes('jobs/one')")
+    gallery.evaluate("(job) => answer(asked().indexOf('jobs/one'), job)", a_job("one"))
+    gallery.get_by_test_id("job-pause").click()
+    gallery.wait_for_function("asked().includes('jobs/one/pause')")
+    gallery.evaluate(
+        """async () => {
+            const { callsOf } = await import("/visuals/live/api.js");
+            const request = async () => new Response("<h1>503</h1>", { status: 503 });
+            const { call } = callsOf(request, { message: "The pool does not answer.", hint: "Try again." });
+            refuse(asked().indexOf("jobs/one/pause"), await call("POST", "jobs/one/pause").catch((error) => error));
+        }"""
+    )
+    expect(gallery.get_by_test_id("job-notice")).to_have_text("The pool does not answer. Try again.")
+    gallery.evaluate("feed.live('one').fetch() && null")
+    gallery.wait_for_function("asked().includes('jobs/one')")
+    gallery.evaluate("(job) => answer(asked().indexOf('jobs/one'), job)", a_job("one"))
+    expect(gallery.get_by_test_id("job-notice")).to_have_count(0)
+    gallery.evaluate("end()")
+
+
 def test_no_page_of_the_hub_is_drawn_again_every_few_seconds(windows: Windows, service: Service) -> None:
     """What it asks for again from time to time, it asks for every ten seconds at most."""
     job = service.submit("susan", "true", name="ended")

@@ -187,12 +187,16 @@ def change_job(
 
     A job that is cancelled ``at_once`` gets no time to save, also if it has been cancelled before.
 
-    Raises `Refusal` if the job has ended, unless a cancelled job is cancelled again, and for a job to be marked as
-    finished that is a sweep, runs, or has not run yet.
+    Raises `Refusal` if the job has ended, unless a cancelled job is cancelled again, if one that is ending for good
+    is to pause or to resume, and for a job to be marked as finished that is a sweep, runs, or has not run yet.
     """
     if job.state is JobState.CANCELLED and change is JobChange.CANCEL:
         return
     check_unfinished(job, change)
+    if job.standing.stopping is not None and change in {JobChange.PAUSE, JobChange.RESUME}:
+        why = "is being cancelled" if job.standing.stopping == messages.CANCEL else "has reached its time limit"
+        message = f"The job {given(job.id)} {why}; there is nothing to {change}."
+        raise Refusal(409, "ending", message, hint="Once it has ended, run it again or fork it.")
     test = test_runs.unfinished_test(transaction, job)
     if test is not None and change is not JobChange.FINISH:
         change_job(transaction, test, change, by, at_once=at_once)

@@ -138,7 +138,7 @@ def hold(job: JobRecord, by: str, now: float) -> Transition:
 
 def resume(job: JobRecord) -> Transition:
     """Let a job that a user paused wait for GPUs again."""
-    if job.state in FINAL or not job.standing.held:
+    if job.state in FINAL or job.standing.stopping or not job.standing.held:
         return job, ()
     free = job.with_standing(held=False, by="", not_before=0.0)
     if job.live is None:

@@ -55,7 +55,6 @@ from springtide.scheduler.wording import LONG_GIVEN, given
 SUPERVISOR_SOURCE = Path(supervisor.__file__).parent
 LOG_CAP = 64 << 20
 """Size at which a supervisor cuts the log of a worker, in bytes."""
-"""The requests for an attempt, the stronger one first."""
 
 FORMER_FIELDS = ("env", "image", "requirements", "cpus", "memory", "rdma")
 """The options in launch records of earlier versions."""

@@ -4,6 +4,10 @@ import { Reads } from "./reads.js";
 
 const ANSWER_MS = 30_000;
 const TRIES = 2;
+const UNREACHED = new Set([502, 503, 504]);
+
+/** The code of a refusal without an answer: the server is away, or what stands before it says so. */
+export const AWAY = "away";
 
 /** A refusal, with a message for the user. */
 export class Refused extends Error {
@@ -28,7 +32,9 @@ export function callsOf(request, away, foreign) {
     const answer = await asking.catch(() => null);
     if (answer?.ok) return answer;
     const problem = await answer?.json().catch(() => null);
-    if (answer === null) throw new Refused({ status: 0, code: "away", ...away });
+    if (answer === null) throw new Refused({ status: 0, code: AWAY, ...away });
+    if (!problem?.code && UNREACHED.has(answer.status))
+      throw new Refused({ status: answer.status, code: AWAY, ...away });
     throw new Refused(problem?.code ? problem : { status: answer.status, ...foreign(answer) });
   };
   const call = async (method, path, body) => {

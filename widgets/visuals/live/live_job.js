@@ -4,6 +4,7 @@ import { isFinal } from "../base/glyphs.js";
 import { attemptMark, waits } from "../base/job_words.js";
 import { calmly, oneByOne, together } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
+import { AWAY } from "./api.js";
 import { Intervention } from "./intervention.js";
 import { LogKeeper } from "./log_keeper.js";
 import { StackKeeper } from "./stack_keeper.js";
@@ -34,6 +35,7 @@ export class LiveJob {
     this.heardAt = null;
     this.problem = null;
     this.notice = null;
+    this.missed = false;
     this.measured = null;
     this.views = new Set();
     this.lists = new Set();
@@ -99,6 +101,8 @@ export class LiveJob {
     try {
       const job = await this.feed.call("GET", this.path);
       this.problem = null;
+      if (this.missed) this.notice = null;
+      this.missed = false;
       this.take(job, then);
       this.trials?.read();
       this.readLog();
@@ -173,7 +177,7 @@ export class LiveJob {
     try {
       await this.stack.ask();
     } catch (error) {
-      this.notice = error.message;
+      this.#refused(error);
       this.changed();
     }
   };
@@ -187,7 +191,7 @@ export class LiveJob {
       if (measures) this.measured = deletion;
       else this.feed.hearDeleted(this.id);
     } catch (error) {
-      this.notice = error.message;
+      this.#refused(error);
     }
     this.changed();
   }
@@ -204,10 +208,16 @@ export class LiveJob {
     try {
       await this.#intervene("release", {});
     } catch (error) {
-      this.notice = error.message;
+      this.#refused(error);
       this.changed();
     }
   };
+
+  /** Shows why an action was refused; that the pool was away only until it answers. */
+  #refused({ message, code }) {
+    this.notice = message;
+    this.missed = code === AWAY;
+  }
 
   async #act(name) {
     this.notice = null;
@@ -216,7 +226,7 @@ export class LiveJob {
       const job = await this.feed.call("POST", `${this.path}/${name}`);
       if (this.lastEvent <= then) this.feed.hearJob(job);
     } catch (error) {
-      this.notice = error.message;
+      this.#refused(error);
     }
     this.changed();
   }
