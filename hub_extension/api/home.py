@@ -14,7 +14,7 @@ async def home(call: Call) -> Home:
     return await call.pool.engine.home.home()
 
 
-@route("GET", "/needs", Who.LOGGED_IN)
+@route("GET", "/needs", Who.ADMINS_OR_DOCTOR)
 async def needs(call: Call) -> NeedList:
     """Return what needs an administrator. Raises `Refusal` 403 for others."""
     if not permissions.may_see_needs(call.caller):

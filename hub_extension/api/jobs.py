@@ -347,14 +347,14 @@ async def finish(call: Call, id: str) -> Job:
     return await call.pool.engine.finish((await _owned(call, id)).id, call.caller.name)
 
 
-@route("POST", "/jobs/{id}/hold", Who.LOGGED_IN)
+@route("POST", "/jobs/{id}/hold", Who.PROJECT_ADMINS)
 async def hold(call: Call, id: str, body: HoldRequest) -> Job:
     """Put a job on hold: it does not start until it is released; one that runs is paused, or may finish."""
     job = await _administered(call, id)
     return await call.pool.engine.hold(job.id, call.caller.name, body.reason, finish=body.finish)
 
 
-@route("POST", "/jobs/{id}/release", Who.LOGGED_IN)
+@route("POST", "/jobs/{id}/release", Who.PROJECT_ADMINS)
 async def release(call: Call, id: str, body: ReleaseRequest) -> Job:
     """Release a job that is on hold, also to another member of its project. Raises `Refusal` 422 for others."""
     job, user = await _administered(call, id), body.user

@@ -87,6 +87,7 @@ class Who(StrEnum):
     ANYONE = "anyone"
     LOGGED_IN = "everyone logged in"
     ADMINS = "administrators of the pool"
+    ADMINS_OR_DOCTOR = "administrators of the pool, and the doctor"
     PROJECT_ADMINS = "administrators of the pool, or of the project"
     SPAWNER = "the hub's spawner"
     SPAWNER_OR_PERSON = "the hub's spawner, the person, administrators"

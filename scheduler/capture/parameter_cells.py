@@ -121,8 +121,8 @@ def obstacle(cells: Cells) -> str:
     tagged = [cell for cell in cells if TAG in tags(cell)]
     if len(tagged) > 1:
         return (
-            f"{len(tagged)} cells have the tag “{TAG}”: given values come after one of them, and the next would set "
-            "its own again. Leave the tag to one."
+            f"{len(tagged)} cells have the tag “{TAG}”: given values come after one of them, and the next would "
+            "set its own again. Leave the tag to one."
         )
     for cell in tagged:
         try:

@@ -320,7 +320,8 @@ def test_that_the_pool_was_away_at_an_action_is_said_until_it_answers(gallery: P
             const { callsOf } = await import("/visuals/live/api.js");
             const request = async () => new Response("<h1>503</h1>", { status: 503 });
             const { call } = callsOf(request, { message: "The pool does not answer.", hint: "Try again." });
-            refuse(asked().indexOf("jobs/one/pause"), await call("POST", "jobs/one/pause").catch((error) => error));
+            const error = await call("POST", "jobs/one/pause").catch((refused) => refused);
+            refuse(asked().indexOf("jobs/one/pause"), error);
         }"""
     )
     expect(gallery.get_by_test_id("job-notice")).to_have_text("The pool does not answer. Try again.")

@@ -187,8 +187,8 @@ def change_job(
 
     A job that is cancelled ``at_once`` gets no time to save, also if it has been cancelled before.
 
-    Raises `Refusal` if the job has ended, unless a cancelled job is cancelled again, if one that is ending for good
-    is to pause or to resume, and for a job to be marked as finished that is a sweep, runs, or has not run yet.
+    Raises `Refusal` if the job has ended, unless a cancelled job is cancelled again, if one that is ending for
+    good is to pause or resume, and for a job to be marked as finished that is a sweep, runs, or has not run yet.
     """
     if job.state is JobState.CANCELLED and change is JobChange.CANCEL:
         return
