@@ -103,6 +103,8 @@ async def test_a_worker_whose_node_is_removed_with_its_pod_is_lost(bench: KubeBe
     leave_start(bench, KEY)
     await bench.executor.stop()
     bench.cluster.remove_nodes([bench.train_node])
+    pod = bench.path("st-job-1-0")
+    bench.cluster.request("DELETE", pod, gracePeriodSeconds="0")  # as the cluster does, but not after a minute
     await eventually(lambda: not bench.pods(), "the cluster has deleted the pod")
     bench.executor = bench.make()
     await bench.open()
