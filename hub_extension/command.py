@@ -10,6 +10,7 @@ import click
 
 from springtide.hub_extension.commands.text import INTERRUPTED, open_outputs, printable, refusal_words
 from springtide.scheduler.client import PoolError, Unreachable
+from springtide.scheduler.process_tuning import uncollected
 
 BAD_INPUT_STATUS = frozenset({400, 413, 422})
 
@@ -160,7 +161,8 @@ class Springtide(click.Group):
             return None
         module, _, name = entry.path.partition(":")
         try:
-            found = getattr(import_module(module), name)
+            with uncollected():
+                found = getattr(import_module(module), name)
         except ModuleNotFoundError as error:
             raise missing(cmd_name, entry.extra, error) from error
         assert isinstance(found, click.Command)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TextIO, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 from jupyterhub.app import JupyterHub
 from jupyterhub.auth import Authenticator, DummyAuthenticator
@@ -29,6 +29,7 @@ from springtide.hub_extension.web.auth import SERVICE
 from springtide.hub_extension.web.hosts import guard
 from springtide.hub_extension.web.server import Server
 from springtide.scheduler.client import Client
+from springtide.scheduler.process_tuning import loading
 from springtide.scheduler.store import StoreDamagedError
 from springtide.scheduler.store.copying import check_copy
 from springtide.scheduler.store.opening import MAX_CHECKED_BYTES
@@ -104,6 +105,11 @@ class Hub(JupyterHub):
     """The people whom the configuration lets in by name; a hub adds those that it has."""
     log_path: Path | None = None
     """File that holds the output of the hub and its children; None on a terminal."""
+
+    async def initialize(self, *arguments: Any, **options: Any) -> None:
+        """Read the configuration and prepare all parts. What they are made of stays: it is no garbage."""
+        with loading():
+            await super().initialize(*arguments, **options)
 
     def init_proxy(self) -> None:
         """Pass the allowed host names to Springtide's proxy; another proxy is not changed."""

@@ -1,6 +1,7 @@
 """The export of a month that the real engine lived through, simulated: what was recorded comes out again.
 
 The oracle reads the rows of the store and the output of `springtide simulate`, and imports nothing of either.
+`--soak N` lives through further months.
 """
 
 from __future__ import annotations
@@ -25,6 +26,14 @@ HOUR = 3_600.0
 WITHIN = 0.02
 AT_ONCE = 1.0
 """Seconds that a start takes in the real pool, and none in the simulation."""
+USUAL = (1,)
+ALL = (1, 5, 6)
+"""Seeds of months in the suite, and with `--soak`."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        metafunc.parametrize("seed", ALL if metafunc.config.getoption("--soak") else USUAL)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +97,6 @@ def percentile(values: list[float], percent: int) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 5, 6])
 def test_the_simulation_of_the_exported_month_equals_what_was_recorded(
     bed: StoreBed, seed: int, tmp_path: Path
 ) -> None:

@@ -110,13 +110,13 @@ async def test_a_worker_without_a_pod_waits_for_its_node_to_respond(
     bench: KubeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pod that was deleted by force may still run on a node that the cluster does not reach."""
-    monkeypatch.setattr(monitor, "VANISHED_PATIENCE", 0.0)
+    monkeypatch.setattr(monitor, "VANISHED_PATIENCE", -KILL_MARGIN)  # the grace period alone, which is none
     await bench.up(bench.job(grace=0.0))
     bench.cluster.lose_node(bench.train_node)
     await closed(bench, Closure.NOT_READY)
     bench.cluster.request("DELETE", bench.path("st-job-1-0"), gracePeriodSeconds="0")
     await eventually(lambda: not bench.pods(), "the pod is gone")
-    await asyncio.sleep(KILL_MARGIN + 1.0)
+    await asyncio.sleep(1.0)
     (status,) = await bench.executor.attempts()
     assert status.phase is AttemptPhase.RUNNING
     leave_exit(bench, KEY, code=75, paused=True)

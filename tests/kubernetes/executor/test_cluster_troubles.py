@@ -14,6 +14,7 @@ from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExitKind, InventoryChanged
 from springtide.scheduler.executors.kubernetes import monitor, start_failures
+from springtide.scheduler.executors.kubernetes.objects.manifests import KILL_MARGIN
 from springtide.scheduler.model import Environment, Worker
 
 KEY = AttemptKey("job", 1)
@@ -213,7 +214,7 @@ async def test_a_pod_that_somebody_else_ends_is_evicted_and_no_failure(bench: Ku
 async def test_a_pod_that_vanishes_without_a_word_is_evicted(
     bench: KubeBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(monitor, "VANISHED_PATIENCE", 0.0)
+    monkeypatch.setattr(monitor, "VANISHED_PATIENCE", -KILL_MARGIN)  # the grace period alone
     await bench.up(bench.job(grace=1.0))
     with bench.cluster.pause_kwok():
         bench.cluster.request("DELETE", bench.path("st-job-1-0"), gracePeriodSeconds="0")

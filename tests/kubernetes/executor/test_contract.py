@@ -38,7 +38,8 @@ def _cases() -> Iterator[tuple[str, dict[str, Any]]]:
         for mark in marks:
             names, values = mark.args
             for number, each in enumerate(values):
-                yield f"{name}-{number}", dict(zip(names, each, strict=True))
+                one = isinstance(names, str)
+                yield f"{name}-{number}", {names: each} if one else dict(zip(names, each, strict=True))
 
 
 CONTRACT = dict(_cases())

@@ -17,6 +17,7 @@ from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExitKind
 from springtide.scheduler.executors.kubernetes import monitor
+from springtide.scheduler.executors.kubernetes.objects.manifests import KILL_MARGIN
 from springtide.scheduler.store import Store
 
 KEY = AttemptKey("job", 1)
@@ -25,7 +26,7 @@ KEY = AttemptKey("job", 1)
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "SCAN_INTERVAL", 0.2)
-    monkeypatch.setattr(monitor, "VANISHED_PATIENCE", 0.0)
+    monkeypatch.setattr(monitor, "VANISHED_PATIENCE", -KILL_MARGIN)  # the grace period alone
 
 
 async def deleted_while_away(bench: KubeBench, *ranks: int) -> None:
@@ -103,6 +104,8 @@ async def test_a_worker_whose_node_is_removed_with_its_pod_is_lost(bench: KubeBe
     leave_start(bench, KEY)
     await bench.executor.stop()
     bench.cluster.remove_nodes([bench.train_node])
+    pod = bench.path("st-job-1-0")
+    bench.cluster.request("DELETE", pod, gracePeriodSeconds="0")  # as the cluster does, but not after a minute
     await eventually(lambda: not bench.pods(), "the cluster has deleted the pod")
     bench.executor = bench.make()
     await bench.open()
