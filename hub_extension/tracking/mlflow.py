@@ -189,7 +189,7 @@ def _metrics(point: Point) -> Iterator[dict[str, Any]]:
 
 
 def _batches(points: Sequence[Point]) -> Iterator[Sequence[Point]]:
-    """Yield the points in groups with at most `MAX_METRICS` values each; a point with more is a group of its own."""
+    """Yield the points in groups with at most `MAX_METRICS` values each; a point with more is a group itself."""
     start = count = 0
     for index, point in enumerate(points):
         if index > start and count + len(point.values) > MAX_METRICS:
