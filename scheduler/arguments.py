@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from springtide.scheduler.project_tree import PLACE
+from springtide.scheduler.project_tree import OUTSIDE, PLACE, at_submission
 from springtide.scheduler.resuming import SHELLS, runs_text
 from springtide.scheduler.wording import article, given, is_printable
 
@@ -77,7 +77,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _NUMBER_WORDS: Final = "a number"
 _SWITCH: Final = "true or false"
 _TEXT: Final = "a text"
-_PLACED = re.compile(rf"{re.escape(PLACE)}/?")
+_PLACED = re.compile(rf"{re.escape(PLACE)}(?:/{re.escape(OUTSIDE)}(?=/)|/?)")
 _EDITED_TYPES: Final = frozenset({"", "list", "tuple"})
 _RESTORED_TYPES: Final = frozenset({"int", "float", "complex", "bytes", "list", "tuple", "dict", "set"})
 _CUT: Final = "..."
@@ -269,7 +269,7 @@ def shown_words(kind: str, argv: Sequence[str], source: str) -> Sequence[str]:
 
 def typed_words(argv: Sequence[str], root: str | None) -> list[str]:
     """Return the words with paths of the project with this root, as they were typed, for those of its copy."""
-    return list(argv) if root is None else [word.replace(PLACE, root) for word in argv]
+    return list(argv) if root is None else [at_submission(word, root) for word in argv]
 
 
 def _words_of_code(source: str) -> list[str]:

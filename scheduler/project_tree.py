@@ -22,6 +22,8 @@ MIB: Final = 1 << 20
 HEAD: Final = b"springtide tree 1\n"
 PLACE: Final = "{project_tree}"
 """Placeholder of the folder of the job's project, in commands and in values of variables."""
+OUTSIDE: Final = ".outside"
+"""Folder in a tree with the folders of scripts outside of the project, each by its whole path."""
 MOST_FILES: Final = 20_000
 MOST_BYTES: Final = 256 * MIB
 """Maximum size of the files of a tree, in bytes."""
@@ -62,6 +64,16 @@ class Manifest(msgspec.Struct, frozen=True):
     def file_bytes(self) -> int:
         """Size of all files, in bytes."""
         return sum(size for _, size, _ in self.files)
+
+
+def outside_place(folder: str) -> str:
+    """Return the place in a tree of a folder outside of the project."""
+    return f"{OUTSIDE}{folder}".rstrip("/")
+
+
+def at_submission(text: str, root: str) -> str:
+    """Return a text with the folders of the submission in place of those of the copy of the project ``root``."""
+    return text.replace(f"{PLACE}/{OUTSIDE}/", "/").replace(PLACE, root)
 
 
 def pack(files: Mapping[str, TreeFile], links: Mapping[str, str], folders: Iterable[str] = ()) -> bytes:

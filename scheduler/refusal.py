@@ -46,7 +46,8 @@ def unknown_job(job_id: str) -> Refusal:
         404,
         UNKNOWN,
         f"There is no job {given(job_id)}.",
-        hint="Jobs go by their ids here, not by their names: find them with springtide jobs or on My jobs.",
+        hint="My jobs and springtide jobs list those that you see, by their ids. A name is no id, and jobs that "
+        "are not kept any more, or of projects that you are not in, are not among them.",
     )
 
 

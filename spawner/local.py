@@ -62,6 +62,7 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
 
     _identity: str | None = None
     _address: tuple[str, int] | None = None
+    _may_be_unknown: bool = True
 
     # ---------- start
 
@@ -201,11 +202,14 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
         """Return the underlying spawner's status.
 
         Another process with the pid of an ended notebook is ignored. A running server without a process in the
-        hub's state, because the hub ended while it started, is taken over.
+        hub's state, because the hub ended while it started, is taken over. Once the server was known, what is
+        found is no server, but what the server has left behind.
         """
         if self.proc is None and not self._reserving and not self._is_known():
             self.pid = 0
-            await self._take_over()
+            if self._may_be_unknown and not self._identity:
+                await self._take_over()
+            self._may_be_unknown = False
         status: int | None = await super().poll()
         return status
 

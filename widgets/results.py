@@ -15,7 +15,7 @@ from msgspec import structs
 from springtide.scheduler import wire
 from springtide.scheduler.arguments import Parameter, argument_of
 from springtide.scheduler.client.descriptions import HEADS, advice_words, checkpoint_rows, placement_rows
-from springtide.scheduler.metrics import Best, Value, goal_of, values_at
+from springtide.scheduler.metrics import MAX_METRICS, Best, Value, goal_of, values_at
 from springtide.scheduler.user_environments import how_to_install
 from springtide.scheduler.wire.run_table import LINEAGE, lineage_of
 from springtide.scheduler.wording import ago, count, given, listed, size
@@ -138,13 +138,14 @@ class Metrics(list[dict[str, Any]]):
     """
 
     def __init__(self, points: Iterable[wire.Point]) -> None:
-        shown = [point for point in points if point.has_numbers]
+        known = list(points)
+        shown = [point for point in known if point.has_numbers]
         super().__init__(
             with_reported({"attempt": point.attempt, "at": point.at, "step": point.step}, point.values)
             for point in shown
         )
         self._values = [point.values for point in shown]
-        self.left_out = sum(point.left_out for point in shown)
+        self.left_out = sum(point.left_out for point in known)
 
     @property
     def names(self) -> list[str]:
@@ -206,7 +207,7 @@ class Metrics(list[dict[str, Any]]):
 
     def _rest(self) -> str:
         shown = f"The last {SHOWN} of {count(len(self), 'report')}." if len(self) > SHOWN else ""
-        return " ".join(filter(None, [shown, self._thinned()]))
+        return " ".join(filter(None, [shown, self._thinned(), self._beyond()]))
 
     def _thinned(self) -> str:
         """Return how many reports came too fast to be kept, empty if none."""
@@ -214,6 +215,16 @@ class Metrics(list[dict[str, Any]]):
             return ""
         made = count(len(self) + self.left_out, "report")
         return f"The job made {made} in all; {len(self):,} are kept, with the last and the best of each metric."
+
+    def _beyond(self) -> str:
+        """Return which metrics have no last and best value in the pool, empty if all have."""
+        beyond = self.names[MAX_METRICS:]
+        if not beyond:
+            return ""
+        return (
+            f"Tables and searches have the last and the best value of the first {MAX_METRICS:,} metrics alone, "
+            f"without {listed([clean(name) for name in beyond])}."
+        )
 
     def __repr__(self) -> str:
         table = text_table(self._heads(), self._rows(), NO_METRICS)

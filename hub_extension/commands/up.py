@@ -133,13 +133,14 @@ def welcome(hub: Running) -> str:
         names = wording.listed(hub.earlier)
         earlier = [f"                and {names}, whom this hub has from before: delete them on its page Admin"]
     admins = [f"  Admin         {', '.join(hub.admins)}: edits projects and quotas"] if hub.admins else []
-    first, second = hub.users[:2] if len(hub.users) > 1 else ("one person", "another")
+    known = (*hub.members, *(name for name in hub.users if name not in hub.members))
+    first, second = known[:2] if len(known) > 1 else ("one person", "another")
     pages = f"{hub.url}/services/springtide"
     lines = [
         "",
         f"Springtide is ready: {hub.url}",
         "",
-        f"  People        {', '.join(hub.users) or 'whom your configuration allows'}",
+        f"  People        {_people(hub)}",
         *earlier,
         *admins,
         *password,
@@ -156,6 +157,16 @@ def welcome(hub: Running) -> str:
         "Ctrl-C stops the hub; notebooks and jobs continue, and the next `springtide up` finds them.",
     ]
     return "\n".join(lines)
+
+
+def _people(hub: Running) -> str:
+    """Return who can log in, and who of them is in no project as long as others are in some."""
+    if not hub.users:
+        return "whom your configuration allows"
+    others = [name for name in hub.users if name not in hub.members]
+    if not others or not hub.members:
+        return ", ".join(hub.users)
+    return f"{', '.join(hub.members)}; in no project: {', '.join(others)}"
 
 
 def _story(first: str, second: str) -> list[str]:

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
+from jupyterhub import orm
 from jupyterhub.app import JupyterHub
 from jupyterhub.auth import Authenticator, DummyAuthenticator
 from jupyterhub.services.service import Service
@@ -62,7 +63,8 @@ class Running:
     """A running hub that accepts logins.
 
     ``password`` and ``password_file`` are None if each user has an individual password. ``users`` are those whom
-    the configuration names, ``earlier`` others whom the hub lets in because it has them from before.
+    the configuration names, ``earlier`` others whom the hub lets in because it has them from before. ``members``
+    are those of the ``users`` who are in a project.
     """
 
     url: str
@@ -70,13 +72,14 @@ class Running:
     log: str
     users: tuple[str, ...]
     earlier: tuple[str, ...]
+    members: tuple[str, ...]
     admins: tuple[str, ...]
     password: str | None
     accounts: str
     password_file: str | None
     pool: PoolView
     is_story: bool
-    """Whether the people are those of the demonstration, whose notebooks play its story."""
+    """Whether the people of the demonstration have its projects, in which their notebooks play its story."""
 
 
 Ready: TypeAlias = Callable[[TextIO, Running], None]
@@ -275,18 +278,22 @@ def running(hub: Hub, state: StateDir, log: Path) -> Running:
     people = hub.authenticator
     shared = isinstance(people, DummyAuthenticator)
     with Client(hub.config.BuildQuota.service_url, state.secret("service-token")) as client:
+        pool = client.pool()
+        groups = {group.name: {user.name for user in group.users} for group in hub.db.query(orm.Group)}
+        projects = {each.name: groups.get(each.name, set()) for each in pool.projects}
         return Running(
             url=address_of(hub),
             state_dir=str(state.path),
             log=str(log),
             users=(users := users_of(people, hub.named)),
             earlier=tuple(sorted(people.allowed_users - {*users, *people.admin_users})) if users else (),
+            members=tuple(name for name in users if any(name in each for each in projects.values())),
             admins=tuple(sorted(people.admin_users)),
             password=people.password if shared else None,
             password_file=str(state.password_file) if shared and people.password == state.password() else None,
             accounts=_accounts(hub.config.Springtide.accounts),
-            pool=client.pool(),
-            is_story=is_story(users),
+            pool=pool,
+            is_story=is_story([name for name in users if name in projects.get(name, ())]),
         )
 
 

@@ -57,6 +57,9 @@ class MlflowRun:
         """See `Run.write`."""
         for some in _batches(points):
             metrics = [metric for point in some for metric in _metrics(point)]
+            while len(metrics) > MAX_METRICS:
+                first, metrics = metrics[:MAX_METRICS], metrics[MAX_METRICS:]
+                await self._server.call("POST", "runs/log-batch", run_id=self.id, metrics=first)
             tags = _pairs({POSITION: str(some[-1].seq)})
             await self._server.call("POST", "runs/log-batch", run_id=self.id, metrics=metrics, tags=tags)
             self.position = some[-1].seq
@@ -186,10 +189,10 @@ def _metrics(point: Point) -> Iterator[dict[str, Any]]:
 
 
 def _batches(points: Sequence[Point]) -> Iterator[Sequence[Point]]:
-    """Yield the points in groups with at most `MAX_METRICS` values each, of which a point has far less."""
+    """Yield the points in groups with at most `MAX_METRICS` values each; a point with more is a group itself."""
     start = count = 0
     for index, point in enumerate(points):
-        if count + len(point.values) > MAX_METRICS:
+        if index > start and count + len(point.values) > MAX_METRICS:
             yield points[start:index]
             start, count = index, 0
         count += len(point.values)

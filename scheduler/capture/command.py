@@ -20,13 +20,15 @@ from springtide.scheduler.capture.program import (
     PYTHON,
     SCRIPT_SUFFIXES,
     Here,
+    Program,
     find,
+    first_line,
     is_file,
     is_python,
     program_of,
     require,
 )
-from springtide.scheduler.capture.project import LINKED_FOLDERS, Project, capture_project, find_root, is_wide
+from springtide.scheduler.capture.project import KNOWN, Project, capture_project, suffix_of
 from springtide.scheduler.capture.search_path import folders_of
 from springtide.scheduler.project_tree import PLACE
 from springtide.scheduler.wire.environments import SEARCH_PATH
@@ -71,9 +73,9 @@ class Captured:
         return None if self.project is None else self.project.packed
 
 
-def project_of(here: Here, place: Path, always: Sequence[Path] = ()) -> Project | None:
-    """Return the project that a folder is in, with the files ``always`` copied; None for a job in place."""
-    return None if here.in_place else capture_project(place, here.home, always)
+def project_of(here: Here, place: Path, scripts: Sequence[Path] = ()) -> Project | None:
+    """Return the project that a folder is in, with the ``scripts`` copied; None for a job in place."""
+    return None if here.in_place else capture_project(place, here.home, scripts)
 
 
 def in_place_note(here: Here) -> str:
@@ -91,7 +93,7 @@ def capture_notebook(path: Path, here: Here) -> Captured:
     notes = [f"The job runs {path.name} as it was last saved."]
     if here.notebook is not None and here.notebook.resolve() == whole.resolve():
         notes = [f"The job runs {path.name} as it was last saved: changes made after that are not part of it."]
-    python, folder = find(here.interpreter, here) or here.python, whole.resolve().parent
+    python, folder = find(here.interpreter, here) or here.python, whole.parent.resolve()
     project = project_of(here, folder, [whole])
     search = [] if project is None else search_places(project, python)
     if project is None:
@@ -117,10 +119,10 @@ def capture_notebook(path: Path, here: Here) -> Captured:
 
 
 def capture_command(argv: Sequence[str], here: Here) -> Captured:
-    """Capture a command with the project that its script or the working directory is in.
+    """Capture a command with the project that the working directory is in, and with its script.
 
     ``python`` means the interpreter of the place of submission. The job runs at the same place of its own copy of
-    the project; absolute paths of copied files become paths of the copy.
+    the project; absolute paths of copied files, and paths out of the project to copies, become those of copies.
     """
     if not argv or not all(isinstance(word, str) for word in argv):
         msg = f"A command is a text or a list of texts, not {given(argv)}."
@@ -155,16 +157,35 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
         notes=program.notes,
     )
     first = Imports(frozenset({option[1], f"{option[1]}.__main__"})) if option else Imports()
-    project = project_of(here, _base(here, script), [] if script is None else [script])
+    scripts = [path for path in (script, _script_run(program)) if path is not None]
+    project = project_of(here, here.cwd, [path for path in scripts if not _is_searched(path, here)])
+    folder = here.cwd if script is None else _origin(script).parent
     if project is None:
         modules = _modules_in_place(script, first, here)
         captured = replace(captured, notes=(*program.notes, in_place_note(here)), in_place=modules)
     else:
         search = search_places(project, _python_of(program.path or words[0], here))
-        modules = project.modules(_places(project, here.cwd if script is None else script.parent, search))
+        modules = project.modules(_places(project, folder, search))
         captured = _in_project(captured, project, here, search)
-    reached = reached_imports(modules, [script.name] if script else [], first)
-    return replace(captured, imports=_elsewhere(reached, here.cwd if script is None else script.parent))
+    reached = reached_imports(modules, [_origin(script).name] if script else [], first)
+    return replace(captured, imports=_elsewhere(reached, folder))
+
+
+def _script_run(program: Program) -> Path | None:
+    """Return the program of a command if it is named by its path and is a script; else None."""
+    path = Path(program.path)
+    return path if "/" in program.command[0] and not is_python(program.path) and first_line(path) else None
+
+
+def _is_searched(script: Path, here: Here) -> bool:
+    """Return whether a script is in a folder in which programs are looked up: it is an installed one."""
+    folders = here.variables.get("PATH", "").split(os.pathsep)
+    return str(script.parent) in folders and not script.parent.is_relative_to(here.cwd)
+
+
+def _origin(script: Path) -> Path:
+    """Return the file whose folder Python searches for the modules of a script: that at the end of its links."""
+    return script.resolve() if script.is_symlink() else script
 
 
 def _modules_in_place(script: Path | None, first: Imports, here: Here) -> dict[str, bytes]:
@@ -204,16 +225,18 @@ def _in_project(captured: Captured, project: Project, here: Here, search: Sequen
     if program and (place := project.place_of(Path(program))) is not None and project.copies(place):
         program = _at(place)
     env = {**variables, **search_path_variable(project, here, search, variables.get(SEARCH_PATH, ""))}
+    placed = tuple(_placed(word, project, here.cwd) for word in words[len(typed) :])
+    argv = (*typed, *placed)
     return replace(
         captured,
-        argv=(*typed, *(_placed(word, project, here.cwd) for word in words[len(typed) :])),
+        argv=argv,
         program=program,
         env=env,
         notes=(
             *captured.notes,
-            *project.notes(works_in=here.cwd),
-            *_live_notes(words, project),
-            *outside_notes(words[1:], project, here.cwd),
+            *project.notes(),
+            *_live_notes(argv, project),
+            *outside_notes(argv[1:], project, here.cwd),
         ),
         project=project,
     )
@@ -237,17 +260,6 @@ def placed_path(value: str, project: Project) -> str:
     return ":".join(_placed(item, project, project.root) for item in value.split(":"))
 
 
-def _base(here: Here, script: Path | None) -> Path:
-    """Return the folder whose project is captured: the working directory, or that of a script outside of it."""
-    cwd, home = here.cwd.resolve(), here.home.resolve()
-    folder = cwd if script is None else script.resolve().parent
-    if set(folder.parts) & LINKED_FOLDERS:
-        return cwd
-    root = find_root(cwd, home)
-    wide = root is None and is_wide(cwd, home) and folder != cwd
-    return folder if wide or not folder.is_relative_to(root or cwd) else cwd
-
-
 def _places(project: Project, folder: Path, search: Sequence[str]) -> list[str]:
     """Return the places of the project that a program in a folder imports from, and its root."""
     place = project.place_of(folder)
@@ -267,13 +279,14 @@ def _at(place: str) -> str:
 def _placed(word: str, project: Project, cwd: Path) -> str:
     """Return a word of a command with the path of the copy, if it names a copied file by its absolute path.
 
-    In a working directory outside of the project, relative paths lead to copies as well.
+    A relative path stays as it is typed, unless it leads out of the project to what was copied with a script.
     """
     head, value = _option_value(word)
-    if not value.startswith("/") and project.place_of(cwd) is not None:
+    relative = not value.startswith("/")
+    if relative and not _leads_outside(value, project, cwd):
         return word
     place = _place_of_word(value, project, cwd)
-    return word if place is None or not project.copies(place) else f"{head}{_at(place)}"
+    return word if place is None or not (relative or project.copies(place)) else f"{head}{_at(place)}"
 
 
 def _option_value(word: str) -> tuple[str, str]:
@@ -288,14 +301,16 @@ def _place_of_word(value: str, project: Project, cwd: Path) -> str | None:
 
 
 def _live_notes(words: Sequence[str], project: Project) -> list[str]:
-    """Return the sentence about absolute paths into the project that have no copy."""
+    """Return the sentence about absolute paths that have no copy: into the project, and to code and settings."""
     values = [_option_value(word)[1] for word in words[1:]]
     live = [
         value
         for value in values
         if value.startswith("/")
-        and (place := _place_of_word(value, project, project.root)) is not None
-        and not project.copies(place)
+        and (
+            _place_of_word(value, project, project.root) is not None
+            or (suffix_of(value) in KNOWN and is_file(project.root, value))
+        )
     ]
     return [f"Read in place by its absolute path: {listed(live)}."] if live else []
 
@@ -305,8 +320,6 @@ def outside_notes(values: Iterable[object], project: Project, cwd: Path) -> list
 
     ``values`` are words of a command or arguments, of which texts may be paths.
     """
-    if project.place_of(cwd) is None:
-        return []
     words = [value for value in values if isinstance(value, str)]
     paths = dict.fromkeys(path for word in words for path in (word, _assigned(word)))
     outside = [path for path in paths if _leads_outside(path, project, cwd)]
@@ -332,9 +345,10 @@ def _assigned(word: str) -> str:
 
 
 def _leads_outside(path: str, project: Project, cwd: Path) -> bool:
+    """Return whether a text is the relative path of a file or folder that is there, outside of the project."""
     if len(path) > LONGEST or not path.isprintable() or os.path.normpath(path).partition("/")[0] != "..":
         return False
-    return os.path.exists(cwd / path) and project.place_of(cwd / path) is None  # noqa: PTH110 - any text
+    return os.path.exists(cwd / path) and not project.is_inside(cwd / path)  # noqa: PTH110 - any text
 
 
 def _module_option(words: Sequence[str]) -> tuple[int, str] | None:

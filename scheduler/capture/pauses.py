@@ -170,10 +170,11 @@ def _texts(request: Submission, captured: Captured) -> Iterator[tuple[str, str]]
         place = project.place_of(Path(captured.cwd)) or "."
         folder = "" if place == "." else f"{place}/"
         files |= project.modules(["."])
-        first += [_in_tree(word, folder) for word in request.argv]
+        first += [project.read_at(_in_tree(word, folder)) for word in request.argv]
     texts = {path: content for path, content in files.items() if path.endswith(".py")}
     for path in _reached(texts, first, request.argv, folder):
-        yield path, texts[path].decode(errors="replace")
+        name = path if project is None else project.named(path)
+        yield name, texts[path].decode(errors="replace")
 
 
 def _in_tree(word: str, folder: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import stat
 from collections import Counter, deque
@@ -24,6 +25,7 @@ from springtide.scheduler.project_tree import (
     TreeFile,
     digest_of,
     is_plain_path,
+    outside_place,
     pack,
     parents,
 )
@@ -142,6 +144,10 @@ MOST_EMPTY = 1_000
 DEEPEST_BARE = 4
 """Number of levels of empty folders in each other."""
 LINKED_FOLDERS = frozenset({"node_modules", "site-packages", "dist-packages"})
+OF_ENVIRONMENTS = frozenset({"bin", "lib", "lib64", "libexec", "share"})
+"""Names of the folders of an environment that have what was installed."""
+MOST_HOPS = 8
+"""Number of links after each other that are followed."""
 MOST_SHOWN = 200
 """Length up to which the path of a file is shown, in characters."""
 SHORT = 256
@@ -173,6 +179,7 @@ class Project:
     ``large`` are files of code that are too large to be copied, with their sizes in bytes; ``unseen`` are folders
     that were not looked at because the project is so large. ``submodules`` are the commits of the repositories in
     it by their folders, ``indexes`` the indexes of Git for the copies of all repositories by their paths.
+    ``outside`` are the folders of scripts outside of the project, by their places in the copy.
     """
 
     root: Path
@@ -186,6 +193,7 @@ class Project:
     commit: Commit | None = None
     submodules: Mapping[str, Commit] = field(default_factory=dict)
     indexes: Mapping[str, TreeFile] = field(default_factory=dict)
+    outside: Mapping[str, Path] = field(default_factory=dict)
 
     @cached_property
     def packed(self) -> bytes:
@@ -199,11 +207,27 @@ class Project:
         return frozenset({"", *(folder for path in paths for folder in parents(path))})
 
     def place_of(self, path: Path) -> str | None:
-        """Return the relative place of a path in the project, ``.`` for its root; None outside of it."""
-        for each in (Path(os.path.normpath(path)), path.resolve()):
-            if each.is_relative_to(self.root):
-                return each.relative_to(self.root).as_posix()
-        return None
+        """Return the place of a path in the copy, ``.`` for the root of the project; None if it has none."""
+        return _place_in((Path(os.path.normpath(path)), path.resolve()), self.root, self.outside)
+
+    def is_inside(self, path: Path) -> bool:
+        """Return whether a path, as it is written, leads into the project."""
+        return Path(os.path.normpath(path)).is_relative_to(self.root)
+
+    def named(self, place: str) -> str:
+        """Return the name of a place for people: its path in the project, the whole path outside of it."""
+        for outside, root in self.outside.items():
+            if place.startswith(f"{outside}/"):
+                return f"{root}{place[len(outside) :]}"
+        return place
+
+    def read_at(self, place: str) -> str:
+        """Return the place of the file that is read at a place, at the end of its links."""
+        for _ in range(MOST_HOPS):
+            if (target := self.links.get(place)) is None:
+                break
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(place), target))
+        return place
 
     def copies(self, place: str) -> bool:
         """Return whether the job has a copy of the file or folder at this place."""
@@ -226,10 +250,10 @@ class Project:
             digest=digest_of(self.packed),
             file_count=len(self.files),
             file_bytes=sum(len(file.content) for file in self.files.values()),
-            files=_listed(self.files),
-            linked=_listed(self.linked),
+            files=_listed(map(self.named, self.files)),
+            linked=_listed(map(self.named, self.linked)),
             linked_count=len(self.linked),
-            ignored=_listed(self.ignored),
+            ignored=_listed(map(self.named, self.ignored)),
             ignored_count=len(self.ignored),
             git="" if self.commit is None else self.commit.directory,
             commit="" if self.commit is None else self.commit.digest,
@@ -237,6 +261,7 @@ class Project:
                 Submodule(path=path, git=commit.directory, commit=commit.digest)
                 for path, commit in sorted(self.submodules.items())
             ),
+            outside=tuple(sorted(map(str, self.outside.values()))),
         )
 
     def in_place(self, path: str) -> str | None:
@@ -244,33 +269,37 @@ class Project:
         above = (f"{folder}/" for folder in parents(f"{path}/"))
         return next((folder for folder in above if folder in self.linked), None)
 
-    def notes(self, works_in: Path | None = None) -> tuple[str, ...]:
-        """Return the sentences for whoever submits the project.
-
-        ``works_in`` is the working directory of the job, which may be outside of the project.
-        """
-        total = sum(len(file.content) for file in self.files.values())
+    def notes(self) -> tuple[str, ...]:
+        """Return the sentences for whoever submits the project."""
         if not (self.files or self.linked):
             return ()
-        copied = f"{count(len(self.files), 'file')} ({size(total)})"
-        outside = works_in is not None and self.place_of(works_in) is None
-        notes = [f"The job {'has' if outside else 'runs in'} its own copy of {self.root}: {copied}."]
-        if outside:
-            notes.append(
-                f"It works in {works_in} itself, outside of that copy: your other jobs find what it writes. "
-                f"Submitted from {self.root}, it works in its copy."
-            )
+        notes = [f"The job runs in its own copy of {self.root}: {self._copied('', self.outside)}."]
+        notes += [
+            f"It has a copy of {root} as well, for the script: {self._copied(f'{place}/')}."
+            for place, root in self.outside.items()
+        ]
         if self.linked:
-            notes.append(f"Read and written in place: {_some(self.linked)}.")
+            notes.append(f"Read and written in place: {_some(list(map(self.named, self.linked)))}.")
         if self.large:
-            verb = plural(len(self.large), "is", "are")
-            notes.append(f"Too large to be copied, and read in place: {_some(list(self.large))} {verb} code.")
+            verb, names = plural(len(self.large), "is", "are"), list(map(self.named, self.large))
+            notes.append(f"Too large to be copied, and read in place: {_some(names)} {verb} code.")
         if self.unseen:
+            verb, names = plural(len(self.unseen), "was", "were"), list(map(self.named, self.unseen))
             notes.append(
-                f"{self.root} is so large that {_some(self.unseen)} {plural(len(self.unseen), 'was', 'were')} not "
-                f"looked at: code there is read in place. Name data in {IGNORE_FILE}."
+                f"{self.root} is so large that {_some(names)} {verb} not looked at: code there is read in place. "
+                f"Name data in {IGNORE_FILE}."
             )
         return tuple(notes)
+
+    def _copied(self, start: str, without: Iterable[str] = ()) -> str:
+        """Return the number and size of the copied files whose paths begin so, without those of some folders."""
+        left_out = tuple(f"{place}/" for place in without)
+        sizes = [
+            len(file.content)
+            for path, file in self.files.items()
+            if path.startswith(start) and not path.startswith(left_out)
+        ]
+        return f"{count(len(sizes), 'file')} ({size(sum(sizes))})"
 
 
 def find_root(place: Path, home: Path) -> Path | None:
@@ -313,21 +342,57 @@ def _is_anothers(folder: Path, home: Path) -> bool:
     return False
 
 
-def capture_project(place: Path, home: Path, always: Collection[Path] = (), caps: Caps = Caps()) -> Project:
+def capture_project(place: Path, home: Path, scripts: Collection[Path] = (), caps: Caps = Caps()) -> Project:
     """Capture the project that the folder ``place`` is in, or that folder if nothing marks a project.
 
-    Files ``always`` are copied, whatever they are. Of a folder that `is_wide` and that nothing marks, only the
-    files themselves and packages of Python are. Raises `CaptureError` if more would be copied than ``caps`` allow.
+    The ``scripts`` are copied, whatever they are: one outside of the project with the project of its own, unless
+    it `is_installed`. Of a folder that `is_wide` and that nothing marks, only the files themselves and packages
+    of Python are. Raises `CaptureError` if more would be copied than ``caps`` allow.
     """
     place, home = place.resolve(), home.resolve()
-    marked = find_root(place, home)
-    root = marked or place
-    walk = _Walk(root, caps, shallow=marked is None and is_wide(root, home))
+    root = marked_or(place, home)
+    for script in scripts:
+        around = marked_or(_written(script).parent, home)
+        if root.is_relative_to(around) and not _is_shallow(around, home):
+            root = around
+    walk = _Walk(root, caps, shallow=_is_shallow(root, home))
     walk.look_around()
-    for path in always:
-        if path.resolve().is_relative_to(root):
-            walk.add(path.resolve().relative_to(root).as_posix(), path.resolve())
+    for script in scripts:
+        walk.include(script, home)
     return walk.project(current_commit(root, home))
+
+
+def marked_or(folder: Path, home: Path) -> Path:
+    """Return the root of the project that a folder is in, that folder if nothing marks one."""
+    return find_root(folder, home) or folder
+
+
+def is_installed(script: Path) -> bool:
+    """Return whether a script is in an environment or among installed packages: it is no part of a project."""
+    if set(script.parts) & LINKED_FOLDERS:
+        return True
+    return any(
+        script.relative_to(folder).parts[0] in OF_ENVIRONMENTS and is_environment(folder)
+        for folder in script.parents
+    )
+
+
+def _is_shallow(root: Path, home: Path) -> bool:
+    return find_root(root, home) is None and is_wide(root, home)
+
+
+def _written(path: Path) -> Path:
+    """Return a path as it is written, in the real folder: a link at its end stays one."""
+    return path.parent.resolve() / path.name
+
+
+def _place_in(paths: Iterable[Path], root: Path, outside: Mapping[str, Path]) -> str | None:
+    """Return the place of the first of these paths that a copy of ``root`` and of folders ``outside`` has."""
+    for path in paths:
+        for start, folder in (("", root), *outside.items()):
+            if path.is_relative_to(folder):
+                return posixpath.normpath(posixpath.join(start, path.relative_to(folder).as_posix()))
+    return None
 
 
 @dataclass(slots=True)
@@ -358,6 +423,8 @@ class _Walk:
         self.places: list[str] = []
         self.empty: list[str] = []
         self.kept: set[str] = set()
+        self.beside: dict[str, Path] = {}
+        self.commits: dict[str, Commit] = {}
         self.entries = caps.entries
 
     def look_around(self) -> None:
@@ -372,8 +439,72 @@ class _Walk:
         self._leave_out_data()
         self._add_settings_of_git()
 
-    def add(self, path: str, place: Path) -> None:
-        """Copy this file."""
+    def include(self, script: Path, home: Path) -> None:
+        """Copy a script, whatever it is; one outside, as the target of a link may be, with its own project."""
+        lexical, real = Path(os.path.normpath(script)), script.resolve()
+        written = _written(script)
+        if is_installed(written):
+            return
+        if lexical.is_relative_to(self.root) and not written.is_relative_to(self.root):
+            self._add(lexical.relative_to(self.root).as_posix(), real)
+            return
+        target = self._placed(real, home)
+        if target is None:
+            if (place := self._place_of(written)) is not None:
+                self._add(place, real)
+            return
+        self._add(target, real)
+        if written == real:
+            return
+        known = self._place_of(written)
+        place = known if known is not None or real.is_relative_to(self.root) else self._placed(written, home)
+        if place is not None:
+            self.found.pop(place, None)
+            self.links[place] = posixpath.relpath(target, posixpath.dirname(place) or ".")
+
+    def _place_of(self, path: Path) -> str | None:
+        return _place_in((path,), self.root, self.beside)
+
+    def _placed(self, script: Path, home: Path) -> str | None:
+        """Return the place of a script, whose project is taken if need be; None if it is installed."""
+        place = self._place_of(script)
+        if place is not None and not (self.shallow and "/" in place and place not in self.found):
+            return place
+        around = marked_or(script.parent, home)
+        inside = around.is_relative_to(self.root)
+        start = around.relative_to(self.root).as_posix() if inside else outside_place(str(around))
+        if is_installed(script) or not is_plain_path(start):
+            return place
+        walk = _Walk(around, self.caps, shallow=_is_shallow(around, home))
+        walk.look_around()
+        self._join(start, walk)
+        if not inside:
+            self.beside[start] = around
+        if _is_there(around / ".git"):
+            self.repositories[start] = around
+        elif commit := current_commit(around, home):
+            self.commits[start] = commit
+        return self._place_of(script)
+
+    def _join(self, start: str, walk: _Walk) -> None:
+        """Take what another look around found to a folder of the copy."""
+
+        def fits(path: str) -> bool:
+            return is_plain_path(f"{start}/{path.rstrip('/')}")
+
+        self.found |= {f"{start}/{path}": found for path, found in walk.found.items() if fits(path)}
+        self.links |= {f"{start}/{path}": to for path, to in walk.links.items() if fits(path)}
+        self.repositories |= {f"{start}/{path}".rstrip("/"): place for path, place in walk.repositories.items()}
+        self.large |= {f"{start}/{path}": length for path, length in walk.large.items()}
+        for own, others in (
+            (self.ignored, walk.ignored),
+            (self.unseen, walk.unseen),
+            (self.places, walk.places),
+            (self.empty, filter(fits, walk.empty)),
+        ):
+            own += [f"{start}/{path}" for path in others]
+
+    def _add(self, path: str, place: Path) -> None:
         with suppress(OSError):
             about = place.stat()
             self.found[path] = _Found(str(place), about.st_size, code=True, executable=bool(about.st_mode & 0o100))
@@ -413,7 +544,8 @@ class _Walk:
             large=self.large,
             unseen=tuple(self.unseen),
             commit=commit,
-            submodules={place: found for place, (found, _) in tracked.items() if place},
+            submodules={**self.commits, **{place: found for place, (found, _) in tracked.items() if place}},
+            outside=self.beside,
             indexes=_indexes(tracked, CopiedPaths(files, links, folders)),
         )
 
@@ -511,11 +643,11 @@ class _Walk:
         self.repositories |= {f"{path}/{below}".rstrip("/"): place for below, place in walk.repositories.items()}
 
     def _choose(self, folder: str, entries: list[os.DirEntry[str]], ignores: Ignores) -> None:
-        unknown = [entry for entry in entries if _suffix(entry.name) not in KNOWN]
+        unknown = [entry for entry in entries if suffix_of(entry.name) not in KNOWN]
         peek = len(unknown) <= self.caps.texts
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
-            suffix = _suffix(entry.name)
+            suffix = suffix_of(entry.name)
             if (
                 entry.name.startswith(".")
                 or sources.OF_JUPYTER.fullmatch(entry.name)
@@ -568,27 +700,50 @@ class _Walk:
         number = len(self.found) + len(self.links) + len(self.empty) + indexes
         if number <= self.caps.files and total + index_bytes <= self.caps.bytes:
             return
-        sizes, numbers = Counter[str](), Counter[str]()
+        sizes, numbers = Counter[Path](), Counter[Path]()
         for path, found in self.found.items():
-            folder = "/".join(path.split("/")[:-1][:2])
-            sizes[folder] += found.size
-            numbers[folder] += 1
+            sizes[self._top(path)] += found.size
+            numbers[self._top(path)] += 1
         for path in (*self.links, *self.empty):
-            numbers["/".join(path.split("/")[:-1][:2])] += 1
+            numbers[self._top(path)] += 1
         by = sizes if total > self.caps.bytes else numbers
         largest = [folder for folder, _ in by.most_common(3)]
+        roots = [self.root, *self.beside.values()]
         named = [
-            f"{folder or 'the folder itself'} ({count(numbers[folder], 'file')}, {size(sizes[folder])})"
+            f"{self._shown(folder)} ({count(numbers[folder], 'file')}, {size(sizes[folder])})"
             for folder in largest
         ]
-        line = next((f"/{folder}/" for folder in largest if folder), "*.json")
+        root, line = next(
+            (
+                (root, f"/{folder.relative_to(root).as_posix()}/")
+                for folder in largest
+                if folder not in roots
+                for root in roots
+                if folder.is_relative_to(root)
+            ),
+            (self.root, "*.json"),
+        )
+        whole = f"The project {self.root}"
+        if self.beside:
+            whole += f" with {listed(list(map(str, self.beside.values())))}, where the script is,"
         msg = (
-            f"The project {self.root} has {count(number, 'file')} ({size(total)}) of code, settings and small "
+            f"{whole} has {count(number, 'file')} ({size(total)}) of code, settings and small "
             f"texts; a job takes {amount(self.caps.files)} files, links and empty folders among them, and "
             f"{size(self.caps.bytes)}. Most are in {listed(named)}. What is data stays in place, and the job "
-            f"reads it there, once {self.root / IGNORE_FILE} names it: add a line such as {given(line)}."
+            f"reads it there, once {root / IGNORE_FILE} names it: add a line such as {given(line)}."
         )
         raise CaptureError(msg)
+
+    def _top(self, path: str) -> Path:
+        """Return the folder of at most two levels in which a path of the copy lies, outside of it."""
+        start = next((start for start in self.beside if path.startswith(f"{start}/")), "")
+        below = path[len(start) :].lstrip("/").split("/")[:-1][:2]
+        return self.beside.get(start, self.root).joinpath(*below)
+
+    def _shown(self, folder: Path) -> str:
+        if folder == self.root:
+            return "the folder itself"
+        return str(folder.relative_to(self.root)) if folder.is_relative_to(self.root) else str(folder)
 
 
 def _indexes(tracked: Mapping[str, tuple[Commit, Tracked]], copied: CopiedPaths) -> dict[str, TreeFile]:
@@ -638,7 +793,8 @@ def _bare_folders(entry: os.DirEntry[str], path: str, levels: int = DEEPEST_BARE
     return found
 
 
-def _suffix(name: str) -> str:
+def suffix_of(name: str) -> str:
+    """Return what a name of a file ends with from its last dot on, in small letters."""
     dot = name.rfind(".")
     return name[dot:].lower() if dot > 0 else ""
 

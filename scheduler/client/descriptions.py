@@ -25,7 +25,7 @@ from springtide.scheduler.wire import (
     Wish,
     in_image_of_submission,
 )
-from springtide.scheduler.wording import ago, amount, count, size
+from springtide.scheduler.wording import ago, amount, count, listed, size
 
 SHOWN: Final = 5
 """Maximum number of files that are named."""
@@ -153,7 +153,8 @@ def project_words(tree: ProjectTree | None) -> str:
         return ""
     copied = f"{count(tree.file_count, 'file')} copied ({size(tree.file_bytes)})"
     names = f": {_some(tree.files, tree.file_count)}" if tree.files else ""
-    return f"{tree.root}, {copied}{names}"
+    folders = listed([tree.root, *tree.outside])
+    return f"{folders}, {copied}{names}"
 
 
 def names_words(tree: ProjectTree | None, which: Literal["linked", "ignored"]) -> str:

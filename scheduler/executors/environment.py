@@ -13,7 +13,7 @@ from springtide.scheduler.executors.library import with_library
 from springtide.scheduler.executors.notebooks import VARIABLE
 from springtide.scheduler.executors.supervisor.tree import SEEDS
 from springtide.scheduler.population import MemberRef
-from springtide.scheduler.project_tree import PLACE
+from springtide.scheduler.project_tree import PLACE, at_submission, outside_place
 from springtide.scheduler.resuming import named_paths, takes_any
 from springtide.scheduler.wire.trees import ProjectTree
 from springtide.scheduler.wording import LONG_GIVEN, given
@@ -30,12 +30,11 @@ THREADS: Final = (
 def resolve(text: str, spec: AttemptSpec, places: JobPlaces) -> str:
     """Return ``text`` with ``{code}`` and ``{project_tree}`` replaced by the folders of files and project."""
     text = text.replace("{code}", str(places.code))
-    return text if spec.tree is None else text.replace(PLACE, str(project_folder(spec, spec.tree, places)))
-
-
-def project_folder(spec: AttemptSpec, tree: ProjectTree, places: JobPlaces) -> Path:
-    """Return the folder of a job's project: its own copy, or that of the submission for a job in place."""
-    return places.tree(tree.root) if spec.copies_tree else Path(tree.root)
+    if spec.tree is None:
+        return text
+    if not spec.copies_tree:
+        return at_submission(text, spec.tree.root)
+    return text.replace(PLACE, str(places.tree(spec.tree.root)))
 
 
 def tree_step(spec: AttemptSpec, places: JobPlaces) -> dict[str, Any] | None:
@@ -48,9 +47,15 @@ def tree_step(spec: AttemptSpec, places: JobPlaces) -> dict[str, Any] | None:
         "root": spec.tree.root,
         "cwd": working_directory(spec, places),
         "linked": spec.tree.linked,
+        "outside": outside_folders(spec.tree),
         "repositories": repositories(spec.tree),
         "seeds": str(places.checkpoints / SEEDS),
     }
+
+
+def outside_folders(tree: ProjectTree) -> dict[str, str]:
+    """Return the folders outside of the project that the tree has as well, by their places in it."""
+    return {outside_place(folder): folder for folder in tree.outside}
 
 
 def repositories(tree: ProjectTree) -> list[tuple[str, str, str]]:

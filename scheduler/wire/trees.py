@@ -14,6 +14,9 @@ MAX_LISTED: Final = 30
 MAX_SUBMODULES: Final = 100
 """Maximum number of repositories in a tree, beside its own."""
 
+MAX_OUTSIDE: Final = 8
+"""Maximum number of folders outside of the project in a tree."""
+
 Digest: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 FilePath: TypeAlias = Annotated[str, Meta(max_length=4096)]
 Names: TypeAlias = Annotated[tuple[FilePath, ...], Meta(max_length=MAX_LISTED)]
@@ -36,7 +39,8 @@ class ProjectTree(Request, frozen=True, kw_only=True):
     folder itself. ``files`` are the first of ``file_count`` copied files with ``file_bytes`` together, ``linked``
     the first names that the job reads and writes in place, ``ignored`` those of them that an ignore file names;
     their numbers are ``linked_count`` and ``ignored_count``. ``git`` is the Git directory, ``commit`` its commit;
-    both are empty without one. ``submodules`` are the repositories in copied folders.
+    both are empty without one. ``submodules`` are the repositories in copied folders. ``outside`` are the folders
+    of scripts outside of the project, which the tree has as well, at `project_tree.outside_place`.
     """
 
     root: FilePath
@@ -51,6 +55,7 @@ class ProjectTree(Request, frozen=True, kw_only=True):
     git: FilePath = ""
     commit: Commit = ""
     submodules: Annotated[tuple[Submodule, ...], Meta(max_length=MAX_SUBMODULES)] = ()
+    outside: Annotated[tuple[FilePath, ...], Meta(max_length=MAX_OUTSIDE)] = ()
 
 
 class SentTree(Answer, frozen=True, kw_only=True):

@@ -118,6 +118,7 @@ async def test_a_job_that_is_deleted_during_a_call_is_said_to_be_deleted(
 async def test_the_hint_for_an_unknown_job_has_no_signs_of_markup(running: Any) -> None:
     hint = (await running.as_("susan").get("/jobs/abcdefghijkl")).json()["hint"]
     assert "springtide jobs" in hint
+    assert "not kept any more, or of projects that you are not in" in hint
     assert "`" not in hint
 
 

@@ -76,23 +76,6 @@ def test_settings_and_programs_that_a_shell_script_calls_are_those_of_the_submis
     assert done.stdout.split() == ["rate:", "1", "tool"], done.stderr
 
 
-def test_a_command_whose_script_lies_outside_is_said_to_work_in_the_folder_itself(
-    project: Path, here: Here, tmp_path: Path
-) -> None:
-    elsewhere = tmp_path / "colleague"
-    write(elsewhere, fit_dot_py="")
-    outside = capture_words(["python", str(elsewhere / "fit.py")], here)
-    assert outside.project is not None
-    assert outside.project.root == elsewhere
-    copied, works = outside.notes[-2:]
-    assert copied == f"The job has its own copy of {elsewhere}: 1 file (0 B)."
-    assert works.startswith(f"It works in {here.cwd} itself, outside of that copy: ")
-    assert f"Submitted from {elsewhere}, it works in its copy." in works
-    write(project, train_dot_py="")
-    inside = capture_words(["python", "train.py"], here)
-    assert "The job runs in its own copy" in inside.notes[0]
-
-
 def test_folders_of_any_name_links_and_compiled_modules_are_copied(
     project: Path, here: Here, tmp_path: Path
 ) -> None:
@@ -323,7 +306,8 @@ def test_of_a_folder_that_all_share_only_its_own_files_and_packages_are_copied(t
     assert find_root(shared / "hers" / "deep", home) is None, "a mark that anybody may set there counts for nobody"
     captured = capture_words(["python", "hers/fit.py"], Here(shared, home=home))
     assert captured.project is not None
-    assert (captured.project.root, set(captured.project.files)) == (shared / "hers", {"fit.py", "deep/more.py"})
+    hers = {path for path in captured.project.files if path.startswith("hers/")}
+    assert (captured.project.root, hers) == (shared, {"hers/fit.py", "hers/deep/more.py"})
     (shared / ".springtideignore").write_text("")
     assert "hers/fit.py" in capture_project(shared, home).files
 
@@ -355,15 +339,154 @@ def test_of_a_home_directory_only_its_own_files_and_packages_are_copied(tmp_path
     assert set(captured.project.files) == {"train.py", "pack/__init__.py"}
 
 
-def test_a_script_of_another_folder_runs_from_the_copy_of_its_own_project(tmp_path: Path, project: Path) -> None:
+def test_a_script_below_the_home_directory_runs_in_a_copy_of_both(tmp_path: Path, project: Path) -> None:
     write(
         project, train_dot_py="import helper, os; print(helper.WORD, os.getcwd())", helper_dot_py="WORD = 'sent'"
     )
     home = project.parent
     captured = capture_words(["python", "study/train.py"], Here(home, home=home))
     write(project, helper_dot_py="WORD = 'live'")
-    assert captured.argv[1] == "{project_tree}/train.py"
-    assert run_copy(captured, tmp_path / "job").stdout.split() == ["sent", str(home)]
+    assert captured.argv[1] == "study/train.py"
+    copy = str(tmp_path / "job" / "work" / "home")
+    assert run_copy(captured, tmp_path / "job").stdout.split() == ["sent", copy]
+
+
+# ---------- scripts outside of the project
+
+OUTSIDE_TEXT = (
+    "import helper, os, pathlib\n"
+    "beside = pathlib.Path(__file__).parent\n"
+    "read = [(beside / name).read_text() for name in ('conf.yaml', 'x.npy')]\n"
+    "print(helper.WORD, *read, os.path.basename(__file__))\n"
+    "pathlib.Path('made.txt').write_text('by the job')\n"
+)
+
+
+@pytest.mark.parametrize("word", ["{other}/fit.py", "../../other/fit.py", "../link/fit.py"])
+def test_a_script_outside_of_the_project_is_copied_with_its_folder(
+    project: Path, here: Here, tmp_path: Path, word: str
+) -> None:
+    other = tmp_path / "other"
+    write(other, fit_dot_py=OUTSIDE_TEXT, helper_dot_py="WORD = 'sent'", conf_dot_yaml="sent", x_dot_npy="data")
+    write(project, helper_dot_py="WORD = 'of the project'", conf_dot_yaml="project")
+    (project.parent / "link").symlink_to(other)
+    captured = capture_words(["python", word.format(other=other)], here)
+    write(other, fit_dot_py="raise SystemExit('live')", helper_dot_py="WORD = 'live'", conf_dot_yaml="live")
+    done = run_copy(captured, tmp_path / "job")
+    assert done.stdout.split() == ["sent", "sent", "data", "fit.py"], done.stderr
+    assert not (project / "made.txt").exists(), "the job works in its copy"
+    assert (tmp_path / "job" / "work" / "study" / "made.txt").read_text() == "by the job"
+    assert captured.notes[:3] == (
+        f"The job runs in its own copy of {project}: 3 files (30 B).",
+        f"It has a copy of {other} as well, for the script: 3 files (259 B).",
+        f"Read and written in place: {other}/x.npy.",
+    )
+
+
+def test_a_script_that_is_a_link_out_of_the_project_finds_what_it_finds_in_the_notebook(
+    project: Path, here: Here, tmp_path: Path
+) -> None:
+    shared = tmp_path / "home" / "shared"
+    write(shared, real_dot_py=OUTSIDE_TEXT, helper_dot_py="WORD = 'sent'")
+    write(project, helper_dot_py="WORD = 'never imported'", conf_dot_yaml="mine", x_dot_npy="data")
+    (project / "train.py").symlink_to("../shared/real.py")
+    in_notebook = subprocess.run(
+        [sys.executable, "train.py"], cwd=project, capture_output=True, text=True, check=True
+    ).stdout
+    captured = capture_words(["python", "train.py"], here)
+    write(shared, real_dot_py="raise SystemExit('live')", helper_dot_py="WORD = 'live'")
+    write(project, conf_dot_yaml="live")
+    done = run_copy(captured, tmp_path / "job")
+    assert done.stdout == in_notebook == "sent mine data train.py\n", done.stderr
+    assert captured.argv[1:] == ("train.py",)
+
+
+def test_a_link_outside_to_a_script_elsewhere_leads_to_the_copy(project: Path, here: Here, tmp_path: Path) -> None:
+    write(tmp_path / "lib", real_dot_py=OUTSIDE_TEXT, helper_dot_py="WORD = 'sent'")
+    write(tmp_path / "tools", conf_dot_yaml="tools", x_dot_npy="data")
+    (tmp_path / "tools" / "train.py").symlink_to(tmp_path / "lib" / "real.py")
+    captured = capture_words(["python", f"{tmp_path}/tools/train.py"], here)
+    write(tmp_path / "lib", real_dot_py="raise SystemExit('live')")
+    done = run_copy(captured, tmp_path / "job")
+    assert done.stdout == "sent tools data train.py\n", done.stderr
+
+
+def test_a_program_outside_that_is_a_script_is_copied(project: Path, here: Here, tmp_path: Path) -> None:
+    write(tmp_path / "other", launch="#!/bin/sh\necho sent\n", tool_dot_sh="#!/bin/sh\necho tool\n")
+    for name in ("launch", "tool.sh"):
+        (tmp_path / "other" / name).chmod(0o755)
+    here = replace(here, variables={"PATH": os.environ["PATH"]})
+    jobs = [capture_words([f"{tmp_path}/other/{name}"], here) for name in ("launch", "tool.sh")]
+    write(tmp_path / "other", launch="#!/bin/sh\necho live\n", tool_dot_sh="#!/bin/sh\necho live\n")
+    assert jobs[0].program.startswith("{project_tree}/")
+    assert [run_copy(job, tmp_path / job.name).stdout for job in jobs] == ["sent\n", "tool\n"]
+
+
+def test_installed_programs_are_read_in_place_and_named(project: Path, here: Here, tmp_path: Path) -> None:
+    write(project, train_dot_py="")
+    places = [tmp_path / "env" / "bin", tmp_path / "searched", tmp_path / "lib" / "site-packages" / "tool"]
+    for place in places:
+        write(place, run_dot_py="print('installed')")
+    write(tmp_path / "env", pyvenv_dot_cfg="")
+    here = replace(here, variables={"PATH": f"{tmp_path}/searched:{os.environ['PATH']}"})
+    for place in places:
+        captured = capture_words(["python", f"{place}/run.py", "train.py"], here)
+        assert captured.project is not None
+        assert (captured.argv[1], captured.project.outside) == (f"{place}/run.py", {})
+        assert f"Read in place by its absolute path: {place}/run.py." in captured.notes
+
+
+def test_one_project_around_both_is_copied_once(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    write(home / "all", pyproject_dot_toml="", tools__fit_dot_py="import os; print(os.getcwd())")
+    write(home / "all", study__pyproject_dot_toml="", study__conf_dot_yaml="")
+    captured = capture_words(["python", "../tools/fit.py"], Here(home / "all" / "study", home=home))
+    assert captured.project is not None
+    assert (captured.project.root, captured.project.outside) == (home / "all", {})
+    assert run_copy(captured, tmp_path / "job").stdout == f"{tmp_path}/job/work/all/study\n"
+
+
+def test_settings_beside_a_script_outside_are_those_of_the_copy(project: Path, here: Here, tmp_path: Path) -> None:
+    write(tmp_path / "other", fit_dot_py="import sys; print(open(sys.argv[1][9:]).read())", a_dot_yaml="sent")
+    write(tmp_path / "other", deep__x_dot_npy="data")
+    for path in (f"{tmp_path}/other/a.yaml", "../../other/a.yaml"):
+        captured = capture_words(["python", "../../other/fit.py", f"--config={path}"], here)
+        write(tmp_path / "other", a_dot_yaml="live")
+        assert run_copy(captured, tmp_path / f"job {len(path)}").stdout == "sent\n"
+        write(tmp_path / "other", a_dot_yaml="sent")
+    data = capture_words(["python", "../../other/fit.py", "--config=../../other/deep/x.npy"], here)
+    assert run_copy(data, tmp_path / "with data").stdout == "data\n"
+    assert not any("does not find" in note for note in data.notes)
+
+
+def test_signs_of_checkpoints_are_read_in_a_script_outside(project: Path, here: Here, tmp_path: Path) -> None:
+    write(tmp_path / "other", real_dot_py="import torch\ntorch.save(1, 'x.pt')\n")
+    (project / "train.py").symlink_to("../../other/real.py")
+    captured = capture_words(["python", "train.py"], here)
+    assert f"{tmp_path}/other/real.py saves by torch.save" in str(pause_words(submission(captured, {}), captured))
+
+
+def test_too_much_beside_a_script_outside_is_refused_with_the_line_for_its_ignore_file(
+    project: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    write(other, fit_dot_py="", **{f"more__m{number}_dot_py": "" for number in range(9)})
+    with pytest.raises(CaptureError) as refused:
+        capture_project(project, project.parent, [other / "fit.py"], Caps(files=8))
+    assert f"The project {project} with {other}, where the script is, has 11 files" in str(refused.value)
+    assert f"once {other}/.springtideignore names it: add a line such as “/more/”" in str(refused.value)
+
+
+def test_a_notebook_that_is_a_link_runs_where_it_is_opened(project: Path, here: Here, tmp_path: Path) -> None:
+    notebook = '{"nbformat": 4, "metadata": {}, "cells": []}'
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "study.ipynb").write_text(notebook)
+    (project / "mine.ipynb").symlink_to(tmp_path / "shared" / "study.ipynb")
+    captured = capture_words(["mine.ipynb"], here)
+    (tmp_path / "shared" / "study.ipynb").write_text("changed")
+    assert captured.cwd == str(project)
+    assert captured.argv[-1] == "{project_tree}/mine.ipynb"
+    assert (copy_of(captured, tmp_path / "job") / "mine.ipynb").read_text() == notebook
 
 
 def test_absolute_paths_of_copied_files_lead_to_the_copies(project: Path, here: Here) -> None:
@@ -600,6 +723,22 @@ def test_git_in_a_submodule_knows_the_commit_of_the_submodule(project: Path, her
     write(tree / "parts" / "sub", lib_dot_py="job")
     git(tree / "parts" / "sub", "commit", "-qam", "of the job")
     assert git(project, "status", "--porcelain") == "?? vendored/"
+
+
+def test_git_beside_a_script_outside_knows_the_commit_of_its_repository(
+    project: Path, here: Here, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    for place in (project, other):
+        write(place, fit_dot_py="", data__x_dot_npy=str(place))
+        git(place, "init", "-q")
+        git(place, "add", ".")
+        git(place, "commit", "-q", "-m", str(place))
+    copy = copy_of(capture_words(["python", f"{other}/fit.py"], here), tmp_path / "job")
+    beside = copy / f".outside{other}"
+    for place, own in ((copy, project), (beside, other)):
+        assert git(place, "rev-parse", "HEAD") == git(own, "rev-parse", "HEAD")
+        assert git(place, "status", "--porcelain") == ""
 
 
 def test_a_submission_needs_no_git(

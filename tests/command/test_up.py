@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,9 +17,11 @@ from ports import free_port
 from terminal import Done, Run, called, springtide
 from traitlets.config import Config
 
-from springtide.hub_extension.commands.up import gpu_numbers
+from springtide.hub_extension.commands.up import gpu_numbers, welcome
 from springtide.hub_extension.commands.up import up as up_command
 from springtide.hub_extension.local_hub.single import SharedOut, prepare, share_out
+from springtide.hub_extension.local_hub.up import Running
+from springtide.scheduler import wire
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 
@@ -52,6 +55,43 @@ def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
     assert said.index("Log in as susan and press Start") < together < said.index("Run the notebook of susan")
     assert "11 simulated GPUs: 3 for build notebooks, 8 for train jobs" in said
     assert f"{address}/services/springtide/pool" in said
+
+
+def test_after_people_have_left_it_names_those_who_are_in_projects_and_plays_no_story() -> None:
+    pool = wire.PoolView(
+        seq=1,
+        nodes=[],
+        projects=[],
+        train_gpus=8,
+        train_held=0,
+        build_gpus=3,
+        build_held=0,
+        simulated=True,
+        quota_sum=0,
+    )
+    hub = Running(
+        url="http://localhost:8000",
+        state_dir="state",
+        log="log",
+        users=("susan", "joe", "jemma"),
+        earlier=(),
+        members=("susan", "joe", "jemma"),
+        admins=("admin",),
+        password="",
+        accounts="all as one",
+        password_file=None,
+        pool=pool,
+        is_story=True,
+    )
+    assert "Run the notebook of susan" in welcome(hub)
+    said = welcome(replace(hub, members=("joe", "jemma"), is_story=False))
+    assert "People        joe, jemma; in no project: susan\n" in said
+    assert "Log in as joe, press Start" in said
+    assert "Log in as susan" not in said
+    assert "notebook of susan" not in said
+    none_left = welcome(replace(hub, members=(), is_story=False))
+    assert "People        susan, joe, jemma\n" in none_left
+    assert "Log in as admin and give people projects with quotas" in none_left
 
 
 @pytest.fixture

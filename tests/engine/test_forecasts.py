@@ -69,6 +69,24 @@ async def test_a_job_that_waits_for_one_with_a_time_limit_starts_by_then(pool, l
     assert starts.why is None
 
 
+def test_a_start_that_stays_due_at_once_keeps_the_time_at_which_it_was_first_due():
+    def due(likely, at):
+        return wire.Starts(earliest=likely, likely=likely, latest=likely + 600.0, why=None, at=at)
+
+    first = cache.as_promised(due(1000.0, 1000.0), due(5000.0, 990.0))
+    assert first.likely == 1000.0, "an earlier start is no broken promise"
+    later = cache.as_promised(due(1030.0, 1030.0), first)
+    later = cache.as_promised(due(1090.0, 1090.0), later)
+    assert (later.earliest, later.likely, later.latest, later.at) == (1000.0, 1000.0, 1690.0, 1090.0)
+    assert expectation(later, 1090.0) == "It was expected to start 1 min ago."
+    assert cache.as_promised(due(1100.0, 1090.0), later).likely == 1100.0, "another start is foreseen"
+    assert cache.as_promised(due(2000.0, 2000.0), later).likely == 2000.0, "nobody has looked meanwhile"
+    assert cache.as_promised(due(1100.0, 1100.0), None).likely == 1100.0
+    unknown = cache.unknown_start("working", 1100.0)
+    assert cache.as_promised(unknown, later) == unknown
+    assert cache.as_promised(due(1100.0, 1100.0), unknown).likely == 1100.0
+
+
 def test_while_others_compute_on_the_gpus_no_start_is_called_impossible():
     window = Window(None, None, None, NEVER)
     nodes = ObservedNodes((worlds.node("train", 8, taken=frozenset([3])),))

@@ -114,6 +114,9 @@ async def test_a_job_whose_tree_is_gone_is_not_run_again(pool: Any) -> None:
         ({"argv": ["{project_tree}/a"]}, "no project was sent"),
         ({"tree": ProjectTree(root="study")}, "not an absolute path"),
         ({"tree": ProjectTree(root="/a", linked=("x\n",))}, "control characters"),
+        ({"tree": ProjectTree(root="/a", outside=("b",))}, "not an absolute path"),
+        ({"tree": ProjectTree(root="/a", outside=("/../b",))}, "not an absolute path"),
+        ({"tree": ProjectTree(root="/a", outside=("/c\n",))}, "control characters"),
     ],
 )
 async def test_what_no_job_can_run_in_is_refused(pool: Any, fields: dict[str, Any], words: str) -> None:

@@ -19,6 +19,7 @@ from patience import PATIENCE_S
 from processes import alive
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError, ExitKind, ProgramError
+from springtide.scheduler.executors.local import sessions as local_sessions
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.session import Session, SessionSpec, Stream
 from springtide.scheduler.executors.supervisor.sessions import Sessions, named_prompt
@@ -34,6 +35,12 @@ print("", os.getpid(), "away", flush=True)
 time.sleep(600)
 """
 """Program that leaves the session it was started in, and prints its pid."""
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a supervisor answers late; what it answers is what counts here."""
+    monkeypatch.setattr(local_sessions, "ANSWERS_WITHIN", PATIENCE_S)
 
 
 @pytest.fixture

@@ -43,6 +43,18 @@ async def test_a_job_in_place_runs_in_the_project_itself(bench: LocalBench, tmp_
     assert await bench.log("job") == f"['live'] {root}\n"
 
 
+async def test_a_job_in_place_runs_a_script_outside_of_the_project_where_it_is(
+    bench: LocalBench, tmp_path: Path
+) -> None:
+    root, other = tmp_path / "study", tmp_path / "other"
+    for folder in (root, other):
+        folder.mkdir()
+    (other / "fit.py").write_text("print('live')")
+    spec = sent(bench, root, "", in_place=True)
+    await bench.run(replace(spec, argv=(bench.python, f"{{project_tree}}/.outside{other}/fit.py")))
+    assert await bench.log("job") == "live\n"
+
+
 async def test_a_working_directory_without_copied_files_is_a_folder_of_the_copy(
     bench: LocalBench, tmp_path: Path
 ) -> None:
@@ -79,6 +91,28 @@ async def test_data_that_is_gone_when_the_job_starts_is_named_in_its_log(
     assert said == (
         f"data/, deep/weights.bin were in {root} at the submission; the job does not find them there now."
     )
+
+
+async def test_folders_outside_of_the_project_are_linked_in_their_places(
+    bench: LocalBench, tmp_path: Path
+) -> None:
+    root, other, gone = (tmp_path / name for name in ("study", "other", "gone"))
+    for folder in (root / "kept", other / "data"):
+        folder.mkdir(parents=True)
+    place, away = f".outside{other}", f".outside{gone}"
+    spec = sent(bench, root, "pass", {"a.py": "", f"{place}/b.py": "", f"{away}/c.py": ""})
+    assert spec.tree is not None
+    outside = (str(other), str(gone))
+    linked = ("kept/", f"{other}/data/", f"{other}/lost/")
+    await bench.run(replace(spec, tree=replace(spec.tree, outside=outside, linked=linked)))
+    copy = places(bench).tree(str(root))
+    assert (copy / place / "data").readlink() == other / "data"
+    assert {path.name for path in (copy / place).iterdir()} == {"b.py", "data"}
+    assert {path.name for path in copy.iterdir()} == {"a.py", "kept", ".outside"}
+    assert (await bench.log("job")).splitlines() == [
+        f"{gone} cannot be read here (No such file or directory): the job has the sent files alone.",
+        f"lost/ was in {other} at the submission; the job does not find it there now.",
+    ]
 
 
 async def test_a_copy_that_cannot_be_made_keeps_the_job_waiting(bench: LocalBench, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from springtide.scheduler import metrics
 from springtide.scheduler.executors.base import HISTORY, AttemptKey, ExecutorError, Reported, TrialReport
 from springtide.scheduler.executors.files import reports
 from springtide.scheduler.executors.files.layout import JobPlaces, make_places
@@ -70,6 +71,25 @@ def test_a_long_course_and_many_parameters_are_cut() -> None:
     assert told is not None
     assert told.parameters is not None
     assert (len(told.curve), len(told.parameters)) == (100, 64)
+
+
+@pytest.mark.parametrize("number", [315, 1024, 1025])
+def test_all_metrics_of_a_line_are_read_and_the_first_1024_followed(tmp_path: Path, number: int) -> None:
+    names = [f"layer{place}/weights/gradient norm of the whole run" for place in range(number)]
+    line = {"at": 1.0, "attempt": 1, "step": 1, "values": dict.fromkeys(names, 2.5)}
+    (tmp_path / "reports").write_text(json.dumps(line) + "\n")
+    (report,) = reports.read(tmp_path / "reports", 0, 10, 1, 2.0).reports
+    assert list(report.values) == names
+    assert list(metrics.latest({}, report.values)) == names[:1024]
+    assert list(metrics.with_values({}, report.values, 1)) == names[:1024]
+
+
+def test_a_line_beyond_the_limit_is_counted_as_a_report_that_was_left_out(tmp_path: Path) -> None:
+    values = {f"{place:0128}": 1.5 for place in range(3000)}
+    lines = [json.dumps({"step": step, "values": each}) for step, each in ((1, values), (2, {"loss": 0.5}))]
+    (tmp_path / "reports").write_text("".join(f"{line}\n" for line in lines))
+    first, second = reports.read(tmp_path / "reports", 0, 10, 1, 2.0).reports
+    assert (first.values, first.left_out, second.values) == ({}, 1, {"loss": 0.5})
 
 
 def test_the_newest_report_of_a_trial_is_told_also_with_later_reports_of_others(tmp_path: Path) -> None:

@@ -179,7 +179,8 @@ def test_the_files_of_a_job_are_on_its_card_and_a_job_that_is_not_there_is_said_
     lost = tab.get_by_test_id("job-card").nth(2)
     expect(lost.get_by_test_id("job-blocked")).to_have_text(
         re.compile(
-            r"^You may not see this job, or the pool does not have it any more\. "
+            r"^You may not see this job, or the pool does not have it any more: "
+            r"My jobs lists those that you see\. "
             r"The card shows the job as it was (just now|.+ ago)\.$"
         )
     )

@@ -569,6 +569,29 @@ def test_the_gpus_of_the_pool_can_be_walked_by_keyboard(gallery: Page) -> None:
     assert gallery.evaluate("gallery.calls") == [["open", "id-digits-large"]]
 
 
+COLUMNS_OF = """async () => {
+    const { ChosenColumns } = await import("/visuals/views/run_columns.js");
+    const jobs = ["a", "b", "wide"].map((id, place) => ({
+        id, arguments: { lr: place, seed: place, depth: place }, progress: { values: {}, best: {} },
+    }));
+    const chosen = new ChosenColumns(() => {}, "a test");
+    const shown = (listed) => {
+        chosen.follow(listed);
+        return chosen.of(listed).length;
+    };
+    const all = shown(jobs);
+    chosen.narrowed(jobs);
+    chosen.narrowed(jobs);
+    const beside = shown(jobs);
+    const more = shown([...jobs, { ...jobs[0], id: "new" }]);
+    return [all, beside, more, shown(jobs.slice(0, 2))];
+}"""
+
+
+def test_columns_that_had_no_room_beside_a_wide_row_come_back_when_it_is_gone(gallery: Page) -> None:
+    assert gallery.evaluate(COLUMNS_OF) == [3, 1, 1, 3]
+
+
 def test_a_tide_can_be_narrowed_to_one_project_and_its_quota_line(gallery: Page) -> None:
     tide = gallery.locator("#tide")
     expect(tide.get_by_test_id("tide-quota")).to_have_count(3)

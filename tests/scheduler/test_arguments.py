@@ -59,6 +59,7 @@ def values(command: str) -> dict[str, object]:
         ("bash -c 'python t.py' --lr 3", {}),
         ("bash -lc 'python train.py --lr 3'", {}),
         ("python train.py --data {project_tree}/data --out -", {"data": "data", "out": "-"}),
+        ("python {project_tree}/.outside/o/fit.py --cfg {project_tree}/.outside/o/a.yaml", {"cfg": "/o/a.yaml"}),
         ("python train.py -- --lr 1", {"lr": 1}),
         ("python train.py --x nan --y 1_000 --z 1e999", {"x": "nan", "y": "1_000", "z": "1e999"}),
         ("python", {}),

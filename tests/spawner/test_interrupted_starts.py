@@ -234,22 +234,28 @@ def test_an_admin_ends_a_notebook_that_the_hub_has_forgotten(hub: Hub) -> None:
         assert unknown(admin) is None
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["its own hub", "a later hub"])
 def test_a_gpu_is_free_only_when_all_that_the_notebook_started_has_ended(
-    hub: Hub, people: tuple[Person, Person]
+    hub: Hub, people: tuple[Person, Person], restarted: bool
 ) -> None:
+    """As terminals do that outlive a server which was killed; the server is over, whatever it has left behind."""
     susan, _ = people
     susan.start({"gpus": 1}).raise_for_status()
     server = susan.ready()
     uid = Path(f"/proc/{server}").stat().st_uid
-    ignores = ["sh", "-c", "trap '' TERM; echo; exec sleep 600"]
+    ignores = ["sh", "-c", "trap '' HUP TERM; echo; exec sleep 600"]
     left = subprocess.Popen(
         ignores, env=environment(server), user=uid, extra_groups=[], start_new_session=True, stdout=subprocess.PIPE
     )
     assert left.stdout is not None
     left.stdout.readline()
+    if restarted:
+        lose(hub)
+        susan.wait_until_ready()
     os.kill(server, signal.SIGKILL)
     until("the release", lambda: hub.held() == {})
     assert left.poll() == -signal.SIGKILL
+    until("the end for the hub", lambda: susan.server() is None)
 
 
 def unknown(person: Person) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.capture import Captured
-from springtide.scheduler.executors.environment import repositories
+from springtide.scheduler.executors.environment import outside_folders, repositories
 from springtide.scheduler.executors.supervisor.tree import make_tree
 
 
@@ -28,6 +28,7 @@ def copy_of(captured: Captured, job: Path) -> Path:
                 "packed": str(packed),
                 "root": described.root,
                 "cwd": place_of(captured, tree),
+                "outside": outside_folders(described),
                 "repositories": repositories(described),
             }
         )
@@ -37,8 +38,6 @@ def copy_of(captured: Captured, job: Path) -> Path:
 def place_of(captured: Captured, tree: Path) -> str:
     """Return the working directory of the job: the same place in its copy."""
     assert captured.project is not None
-    if not Path(captured.cwd).is_relative_to(captured.project.root):
-        return captured.cwd
     return str(tree / Path(captured.cwd).relative_to(captured.project.root))
 
 

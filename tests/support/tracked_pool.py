@@ -37,6 +37,7 @@ while step < int(sys.argv[2]):
     step += 1
     line = {"at": time.time(), "attempt": int(os.environ["SPRINGTIDE_ATTEMPT"]), "step": step,
             "values": {"loss": 1 / step, "val/acc @1": step, "lost": "NaN"}}
+    line["values"].update((f"layer {n}", n) for n in range(int(sys.argv[3])))
     with open(os.environ["SPRINGTIDE_REPORT"], "a") as file:
         file.write(json.dumps(line) + "\\n")
 """
@@ -75,11 +76,11 @@ class TrackedPool:
         await self.engine.stop()
         self._store.close()
 
-    async def submit(self, name: str, *, upto: int, last: int) -> wire.Job:
+    async def submit(self, name: str, *, upto: int, last: int, layers: int = 0) -> wire.Job:
         """Submit a job that reports ``last`` steps, and waits after ``upto`` of them for `let`."""
         file = self.path / name.replace("/", "_")
         file.write_text(str(upto))
-        argv = [sys.executable, "{code}/train.py", str(file), str(last)]
+        argv = [sys.executable, "{code}/train.py", str(file), str(last), str(layers)]
         submission = wire.Submission(
             argv=argv, files={"train.py": REPORTS.encode()}, gpus=1, name=name, tags=("baseline",)
         )

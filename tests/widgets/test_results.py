@@ -288,6 +288,9 @@ def test_metrics_have_last_and_best_values_and_those_at_a_step() -> None:
     said = "The job made 1,000 reports in all; 4 are kept, with the last and the best of each metric."
     assert repr(thinned).endswith(said)
     assert thinned._repr_html_().endswith(said)
+    assert "alone" not in repr(thinned)
+    many = Metrics([wire.Point(seq=1, attempt=1, at=1, values={f"m{n}": 1.0 for n in range(1025)})])
+    assert repr(many).endswith("the best value of the first 1,024 metrics alone, without m1024.")
     diverged = Metrics(
         wire.Point(seq=n, attempt=1, at=n, step=n, values={"loss": each, "lost": NotFinite.NAN})
         for n, each in enumerate([0.5, NotFinite.NAN, NotFinite.MINUS_INFINITY, 0.7])

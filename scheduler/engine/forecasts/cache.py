@@ -8,6 +8,8 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
@@ -22,6 +24,7 @@ from springtide.scheduler.forecast import FAR, HORIZON, NEVER, Outlook, Window
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec
+from springtide.scheduler.wording import SOON
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +43,8 @@ PAUSE_FACTOR = 5.0
 FRESH = 60.0
 """Seconds after which a start is computed again although nothing has changed, because jobs keep running. A start
 in the past is never fresh."""
+RENEWED_S = 2 * FRESH
+"""Seconds within which a start that is looked at is computed again."""
 MAX_AGE = 900.0
 """Seconds for which a start that could not be renewed is shown."""
 NOTABLE_CHANGE = 0.1
@@ -167,7 +172,10 @@ class ForecastCache:
         outlook = await self._forecast(self._planner.snapshot(now), wanted, diagnosed=wanted)
         code, waits = never_code(self._read_model.nodes), self._read_model.waiting_reason
         found = {
-            job_id: starts_of(window, now, outlook.until, never_of(code, waits(job_id) if window.why else None))
+            job_id: as_promised(
+                starts_of(window, now, outlook.until, never_of(code, waits(job_id) if window.why else None)),
+                self._starts.get(job_id),
+            )
             for job_id, window in outlook.starts.items()
         }
         changed = [job_id for job_id, start in found.items() if differs(self._starts.get(job_id), start, now)]
@@ -280,6 +288,18 @@ def starts_of(window: Window, now: float, until: float, never: model.Reason) -> 
         why=job_view.reason(why),
         at=now,
     )
+
+
+def as_promised(found: wire.Starts, known: wire.Starts | None) -> wire.Starts:
+    """Return a start that is expected at once with the time at which it was first expected at once.
+
+    Else a job that something keeps from starting would be said to start any moment for as long as that lasts.
+    """
+    if known is None or known.likely is None or found.likely is None or found.at - known.at > RENEWED_S:
+        return found
+    if found.likely - found.at >= SOON or known.likely >= found.likely:
+        return found
+    return replace(found, earliest=known.likely, likely=known.likely)
 
 
 def unknown_start(why: str, now: float) -> wire.Starts:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.project_tree import PLACE, TreeError, digest_of, read_manifest
+from springtide.scheduler.project_tree import (
+    PLACE,
+    TreeError,
+    digest_of,
+    is_plain_path,
+    outside_place,
+    read_manifest,
+)
 from springtide.scheduler.refusal import Refusal, invalid_field
 
 
@@ -30,8 +37,11 @@ def checked_tree(submission: wire.Submission) -> wire.ProjectTree | None:
         return None
     if not tree.root.startswith("/") or (tree.root == "/" and tree.digest is None):
         raise invalid_field("tree", f"The project folder {wording.given(tree.root)} is not an absolute path.")
+    for folder in tree.outside:
+        if not (folder.startswith("/") and is_plain_path(outside_place(folder))):
+            raise invalid_field("tree", f"The folder {wording.given(folder)} is not an absolute path.")
     inside = (text for each in tree.submodules for text in (each.path, each.git))
-    for text in (tree.root, tree.git, *inside, *tree.files, *tree.linked, *tree.ignored):
+    for text in (tree.root, *tree.outside, tree.git, *inside, *tree.files, *tree.linked, *tree.ignored):
         if not wording.is_printable(text):
             raise invalid_field(
                 "tree",

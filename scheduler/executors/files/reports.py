@@ -14,8 +14,9 @@ from springtide.scheduler.executors.base import ExecutorError, Milestone, Report
 from springtide.scheduler.executors.files.plain import LONGEST_PATH, open_plain
 from springtide.scheduler.model import Checkpoint
 
-MAX_LINE = 32 * 1024
-MAX_VALUES = 64
+MAX_LINE = 256 * 1024
+"""Maximum size of a line, in bytes, which bounds its metrics."""
+MAX_PARAMETERS = 64
 MAX_NAME = 128
 MAX_CURVE = 100
 MAX_TEXT = 1000
@@ -42,9 +43,12 @@ def _attempt(value: Any, newest: int) -> int | None:
 
 
 def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
-    """Return the report in a line, None if it is not one; a later time or attempt than the present is replaced."""
+    """Return the report in a line, None if it is not one; a later time or attempt than the present is replaced.
+
+    Of a line that is too long only that it was left out is known.
+    """
     if len(line) > MAX_LINE:
-        return None
+        return Report(seq=seq, at=now, attempt=attempt, left_out=1) if line.endswith(b"\n") else None
     try:
         decoded = json.loads(line)
     except (ValueError, RecursionError):
@@ -53,7 +57,7 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         return None
     values: dict[str, metrics.Value] = {}
     given = decoded.get("values")
-    for name, value in list(given.items())[:MAX_VALUES] if isinstance(given, dict) else ():
+    for name, value in given.items() if isinstance(given, dict) else ():
         reported = metrics.value_of(value)
         if reported is not None and _is_name(name):
             values[name] = reported
@@ -125,7 +129,7 @@ def _parameters(given: Any) -> dict[str, str | int | float | bool | None] | None
         return None
     return {
         name: value
-        for name, value in list(given.items())[:MAX_VALUES]
+        for name, value in list(given.items())[:MAX_PARAMETERS]
         if _is_name(name) and (value is None or isinstance(value, bool) or _is_plain(value))
     }
 

@@ -45,9 +45,10 @@ def make_tree(spec: dict[str, Any]) -> None:
     """Make the copy ``spec["tree"]`` of the project, atomically; do nothing if it exists.
 
     ``packed`` is the file of the submission's files, ``root`` the project's folder, ``cwd`` the working directory
-    in it, ``linked`` what of it was left in place at the submission, ``repositories`` folder in the copy, Git
-    directory and commit of each repository at the submission. The files below ``seeds``, if that exists, come into
-    the working directory in place of its own.
+    in it, ``linked`` what of it was left in place at the submission, ``outside`` the folders of scripts outside of
+    the project by their places in the copy, ``repositories`` folder in the copy, Git directory and commit of each
+    repository at the submission. The files below ``seeds``, if that exists, come into the working directory in
+    place of its own.
     Raises OSError or ValueError.
     """
     tree, root = spec["tree"], spec["root"]
@@ -65,8 +66,13 @@ def make_tree(spec: dict[str, Any]) -> None:
     seeds = spec.get("seeds", "")
     if os.path.isdir(seeds) and not os.path.islink(seeds):  # noqa: PTH112, PTH114
         _place_seeds(seeds, new, "" if working == "." else working, folders, taken)
-    links = _link(root, new, folders, taken)
-    _say_what_is_gone(root, spec.get("linked", ()))
+    outside = spec.get("outside", {})
+    links = _link({"": root, **outside}, new, folders, taken)
+    linked = spec.get("linked", ())
+    _say_what_is_gone(root, [name for name in linked if not name.startswith("/")])
+    for folder in outside.values():
+        _say_what_is_gone(folder, [name[len(folder) + 1 :] for name in linked if name.startswith(f"{folder}/")])
+    links += {place.partition("/")[0] for place in outside}
     links += [folder for folder in folders if folder and os.path.islink(f"{root}/{folder}")]  # noqa: PTH114
     for place, git, commit in spec["repositories"]:
         start = f"{place}/" if place else ""
@@ -148,18 +154,23 @@ def _with_parents(path: str) -> list[str]:
     return ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
 
 
-def _link(root: str, new: str, folders: set[str], taken: set[str]) -> list[str]:
-    """Link what was not copied, a folder without copied files as one link; return the linked folders."""
+def _link(roots: dict[str, str], new: str, folders: set[str], taken: set[str]) -> list[str]:
+    """Link what was not copied, a folder without copied files as one link; return the linked folders.
+
+    ``roots`` are the folders that were copied, by their places in the copy.
+    """
+    root = roots[""]
     left = MOST_LINKS
     linked: list[str] = []
     for folder in sorted(folders):
         if folder.rpartition("/")[2] == ".git":
             continue
         try:
-            names = os.listdir(os.path.join(root, folder))  # noqa: PTH118, PTH208
+            source = _source(roots, folder)
+            names = os.listdir(source)  # noqa: PTH208
         except OSError as error:
-            if not folder:
-                _say(f"{root} cannot be read here ({error.strerror}): the job has the sent files alone.")
+            if folder in roots:
+                _say(f"{source} cannot be read here ({error.strerror}): the job has the sent files alone.")
             continue
         for name in sorted(names):
             path = f"{folder}/{name}" if folder else name
@@ -169,10 +180,16 @@ def _link(root: str, new: str, folders: set[str], taken: set[str]) -> list[str]:
                 _say(f"{root} has more than {MOST_LINKS} files that were not sent; no more are linked.")
                 return linked
             left -= 1
-            os.symlink(f"{root}/{path}", f"{new}/{path}")  # noqa: PTH211
-            if os.path.isdir(f"{root}/{path}"):  # noqa: PTH112
+            os.symlink(os.path.join(source, name), f"{new}/{path}")  # noqa: PTH118, PTH211
+            if os.path.isdir(f"{source}/{name}"):  # noqa: PTH112
                 linked.append(path)
     return linked
+
+
+def _source(roots: dict[str, str], folder: str) -> str:
+    """Return the folder that a folder of the copy is of."""
+    place = max((place for place in roots if f"{folder}/".startswith(f"{place}/")), key=len, default="")
+    return os.path.join(roots[place], folder[len(place) :].lstrip("/")).rstrip("/") or "/"  # noqa: PTH118
 
 
 def _say_what_is_gone(root: str, linked: Sequence[str]) -> None:

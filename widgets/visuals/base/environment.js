@@ -1,7 +1,7 @@
 /** The environment of a job in words. `scheduler/client/descriptions.py` has the same for terminals and Python. */
 
 import { h } from "./dom.js";
-import { clean, count, size } from "./words.js";
+import { clean, count, listed, size } from "./words.js";
 
 const SHOWN = 5;
 
@@ -74,7 +74,9 @@ function inPlaceWords({ in_place: folder }) {
 /** The project of a job: what is copied, what is in place, what is ignored. */
 function projectFacts(tree) {
   if (!tree) return [];
-  const copied = `${clean(tree.root)}, ${count(tree.file_count, "file")} copied (${size(tree.file_bytes)})`;
+  const { outside = [] } = tree;
+  const folders = listed([tree.root, ...outside].map(clean));
+  const copied = `${folders}, ${count(tree.file_count, "file")} copied (${size(tree.file_bytes)})`;
   return [
     ["Project", tree.files.length ? `${copied}: ${some(tree.files, tree.file_count)}` : copied],
     ["Read and written in place", tree.linked_count ? some(tree.linked, tree.linked_count) : ""],

@@ -174,7 +174,8 @@ function blockedWords({ feed, job, problem }, shownAt) {
 
 /** Why there is no job for a card. Whoever may not see a job does not learn whether it exists. */
 function missingWords({ code, message }) {
-  return code === NOT_FOUND ? "You may not see this job, or the pool does not have it any more." : message;
+  if (code !== NOT_FOUND) return message;
+  return "You may not see this job, or the pool does not have it any more: My jobs lists those that you see.";
 }
 
 function lastLines(text) {

@@ -196,6 +196,7 @@ class RunList {
     const { isRead, next } = list;
     const { pool } = feed;
     const jobs = byTime(list.isOther ? (list.jobs ?? []) : this.#shown(), filters.order);
+    columns.follow(jobs);
     place.title(filters.everybody ? (this.#isAdmin ? "Everybody's jobs" : "My projects' jobs") : "My jobs");
     const isEarlier = this.refused !== null;
     if (isRead || isEarlier) element.removeAttribute("aria-busy");

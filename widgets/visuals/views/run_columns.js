@@ -98,6 +98,7 @@ export class ChosenColumns {
     this.name = `springtide-columns-${owner}`;
     this.keys = kept(this.name);
     this.most = Infinity;
+    this.beside = [];
   }
 
   /** There may be room for more columns. */
@@ -105,11 +106,19 @@ export class ChosenColumns {
     this.most = Infinity;
   }
 
+  /** Without one of the jobs that were listed there may be room for the columns that were left out. */
+  follow(jobs) {
+    if (this.most === Infinity) return;
+    const listed = new Set(jobs.map(({ id }) => id));
+    if (this.beside.some((id) => !listed.has(id))) this.widened();
+  }
+
   /** Leaves out one more column that nobody chose; returns whether there was one. */
   narrowed(jobs) {
     const shown = this.#keysOf(jobs);
     if (this.keys || !shown.length) return false;
     this.most = shown.length - 1;
+    this.beside = jobs.map(({ id }) => id);
     return true;
   }
 

@@ -84,7 +84,8 @@ function saysExit(why) {
 /** The source of a job with its call and its command; for a plain command only that. */
 export function drawSource(job) {
   const root = job.environment?.tree?.root;
-  const words = root ? job.argv.map((word) => word.replaceAll("{project_tree}", root)) : job.argv;
+  const typed = (word) => word.replaceAll("{project_tree}/.outside/", "/").replaceAll("{project_tree}", root);
+  const words = root ? job.argv.map(typed) : job.argv;
   const command = words.map(quoted).join(" ");
   const source = cleanLines(job.source ?? "").trim();
   const argv = h("pre", { key: "argv", class: "st-log st-code", tabindex: 0, "data-testid": "job-argv" }, command);
