@@ -7,9 +7,9 @@ from typing import Final
 from springtide.scheduler.wording import given, is_printable
 
 UNKNOWN: Final = "not_found"
-"""Code of the refusal of a job that does not exist, or that the caller may not see."""
+"""Code of a refusal: the job does not exist, or the caller may not see it."""
 DELETED: Final = "deleted"
-"""Code of the refusal of a job that a person deleted, to those who could see it."""
+"""Code of a refusal: a person deleted the job, which the caller could see."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer to a user, not a program error

@@ -65,7 +65,7 @@ def secrets(declared: Mapping[str, NamedSecret]) -> Iterator[Finding]:
 def _checked(
     check: str, noun: str, declared: Mapping[str, D], look: Callable[[D], Iterator[Finding]], sound: str
 ) -> Iterator[Finding]:
-    """Yield what is found of each declared thing, or that all are ``sound``."""
+    """Yield the findings about each declared thing, or that all are ``sound``."""
     findings = [finding for each in declared.values() for finding in look(each)]
     yield from findings
     if declared and not findings:

@@ -92,7 +92,7 @@ BY_VALUE: Mapping[str, tuple[str, bool]] = {
 }
 """The value that has the order of a list, by the name of the order, and whether the largest comes first."""
 MAX_REPORTS = 100_000
-"""Maximum number of reports of a job that are looked at for the values at a step."""
+"""Maximum number of a job's reports searched for the values at a step."""
 MOST_NAMES = 20
 """Maximum number of names of values that a hint names."""
 REPORTS_AT_ONCE = 10_000
@@ -675,7 +675,7 @@ class Engine:
         """Take the word of the admin ``by`` that something without a place has ended: its GPUs are free.
 
         With ``end`` a job leaves its GPUs, and an attempt that no record knows is ended. Raises `Refusal`: 404 for
-        what has a place, 409 while its processes live, or for a notebook that is to be ended.
+        a holder with a place, 409 while its processes live, or for a notebook that is to be ended.
         """
         found = drains.find(self.pool().unmatched, request.holder)
         if found.kind == "notebook":

@@ -220,7 +220,7 @@ async def _follow_inventory(
 ) -> None:
     """Add the nodes' GPU types, and the present places of the held GPUs, which ``statuses`` report.
 
-    The ledger follows what is held and the facts of the pool, such as prices, which may differ from before.
+    The ledger follows the holdings and the facts of the pool, such as prices, which may differ from before.
     """
     transaction = Transaction(state, nodes, now)
     transaction.follow_types()

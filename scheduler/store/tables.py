@@ -153,7 +153,7 @@ class DrainRecord:
 
 @dataclass(frozen=True, slots=True)
 class BookingRecord:
-    """What is set apart from ``start`` to ``end``, times of the system clock, by the admin ``by``.
+    """Nodes or GPUs set apart from ``start`` to ``end``, times of the system clock, by the admin ``by``.
 
     Either ``nodes`` for nobody, as for a maintenance, or ``gpus`` for a ``project``, by which its quota is higher
     meanwhile; those of the projects that it ``lends`` from are lower. ``number`` is that of its entry in the audit
@@ -227,7 +227,7 @@ class BudgetRecord:
 
     @property
     def spent(self) -> float:
-        """What is spent in the month, in the unit of the budget."""
+        """The spending of the month, in the unit of the budget."""
         return Spent(self.gpu_hours, self.cost).of(self.unit)
 
     @property
@@ -242,7 +242,7 @@ class BudgetRecord:
 
 
 class EndingKind(StrEnum):
-    """What has another value for a time: a person's build quota, an idle rule, or a field of a project."""
+    """A thing with another value for a time: a person's build quota, an idle rule, or a field of a project."""
 
     PERSON = "person"
     IDLE_RULE = "idle_rule"

@@ -73,7 +73,7 @@ class Report(Answer, frozen=True, kw_only=True):
     """The use of the pool that the caller may see, from the day ``start`` to the day ``end``, included, in UTC.
 
     ``total`` sums up all rows; costs are in the ``currency``, empty if none is set. For readers there are the
-    ``columns`` in which something is known, the ``numbers`` about all of it, and as sentences what is ``notable``
+    ``columns`` in which something is known, the ``numbers`` about all of it, and ``notable`` sentences
     about projects, in reports by project, and ``notes`` about what the numbers leave out. ``simulated`` says that
     GPUs of the pool are simulated now, so that what they used is processor time.
     """

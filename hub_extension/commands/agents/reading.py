@@ -19,7 +19,7 @@ LOG_BYTES: Final = 24_000
 """Maximum number of bytes of a log in one answer."""
 NEWLINE: Final = "\n"
 MAX_REPORTS: Final = 100_000
-"""Maximum number of reports of a job that are read for its metrics."""
+"""Maximum number of reports read for a job's metrics."""
 
 
 class UnknownMetricError(Exception):

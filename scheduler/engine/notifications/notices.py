@@ -109,7 +109,7 @@ def arisen(transaction: Transaction, besides: Collection[str]) -> list[NeedRecor
 def need_notifications(
     user: str, found: Sequence[NeedRecord], chosen: ChannelEvents, now: float
 ) -> Sequence[Notification]:
-    """Return an administrator's one notification of what has come: none without a chosen channel."""
+    """Return an administrator's one notification of new needs: none without a chosen channel."""
     channels = chosen_channels(NotificationEvent.NEEDS, chosen)
     if not channels or not found:
         return ()
@@ -132,7 +132,7 @@ def need_notifications(
 
 
 def asked(transaction: Transaction) -> list[NeedRecord]:
-    """Return the records of the transaction whose owner an administrator tells of unused GPUs."""
+    """Return the records of the transaction whose owner an administrator notifies of unused GPUs."""
     found = []
     for key, record in transaction.needs.changes.items():
         before = transaction.state.needs.get(key)

@@ -31,7 +31,7 @@ LATE = 120.0
 def book(transaction: Transaction, request: wire.BookingRequest, by: str) -> wire.NewBooking:
     """Set nodes apart for nobody, or GPUs for a project, from a start to an end.
 
-    Raises `Refusal`: 404 for an unknown node or project, 409 if quotas would not fit, 422 for what is no booking.
+    Raises `Refusal`: 404 for an unknown node or project, 409 if quotas would not fit, 422 for a senseless booking.
     """
     booking = _checked(transaction, request, by)
     if booking.project:
@@ -324,7 +324,7 @@ def _notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
         more = f" and {len(unsaved) - 3} more" if len(unsaved) > 3 else ""
         yield (
             f"{names}{more} {wording.plural(len(unsaved), 'runs there and has', 'run there and have')} saved no"
-            " checkpoint so far: what is not saved at the start is lost."
+            " checkpoint so far: unsaved work at the start is lost."
         )
     if _never_pauses(booking):
         effect = "it never opens" if len(booking.nodes) == 1 else "they never open"

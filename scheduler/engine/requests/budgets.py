@@ -15,7 +15,7 @@ from springtide.scheduler.store.tables import POOL, BudgetRecord
 from springtide.scheduler.wording import given
 
 NEGLIGIBLE = 0.001
-"""Part of a budget by which what is spent has to grow to be noted, unless it reaches a level."""
+"""Part of a budget by which its spending has to grow to be noted, unless it reaches a level."""
 
 
 def set_budget(
@@ -83,7 +83,7 @@ def remove_budget(transaction: Transaction, project: str, by: str) -> None:
 def follow(transaction: Transaction, spent: Mapping[str, Spent], month: Month) -> None:
     """Take in what the projects with budgets have spent in the present month.
 
-    A new month begins with nothing told. Small changes are left out.
+    A new month begins without notifications. Small changes are left out.
     """
     for project, found in spent.items():
         before = transaction.budgets.get(project)

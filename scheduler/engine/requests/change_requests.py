@@ -209,7 +209,7 @@ def view(transaction: Transaction, record: ChangeRequestRecord, context: Request
 
 
 def present(transaction: Transaction, record: ChangeRequestRecord) -> str:
-    """Return the present values of what is wanted, in a sentence."""
+    """Return the present values of the wanted fields, in a sentence."""
     job = _job(transaction, record.wanted)
     return words.present(record.wanted, record.user, transaction.projects, transaction.people, job)
 

@@ -17,7 +17,7 @@ from springtide.scheduler.wording import given, quoted
 def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, by: str) -> None:
     """Let no job of a project, or of one inside it, start; those that run are paused unless they may ``finish``.
 
-    What is frozen already gets the new reason and end. Raises `Refusal` for an unknown project, a reason that is
+    A frozen one gets the new reason and end. Raises `Refusal` for an unknown project, a reason that is
     no line of text, and an end that has passed.
     """
     if project not in transaction.projects:
