@@ -50,6 +50,13 @@ def unknown_job(job_id: str) -> Refusal:
     )
 
 
+def unknown_project(
+    name: str, field: str | None = None, *, status: int = 404, hint: str = "", more: str = ""
+) -> Refusal:
+    """Return the refusal for a project that does not exist; ``more`` ends its sentence."""
+    return Refusal(status, "unknown_project", f"There is no project {given(name)}{more}.", field=field, hint=hint)
+
+
 def deleted_job(job_id: str, name: str, by: str, ago: str) -> Refusal:
     """Return the refusal for a job that ``by`` deleted; ``ago`` says when."""
     message = f"The job {given(job_id)}, {given(name)}, was deleted by {by} {ago}, with its files and its log."

@@ -16,7 +16,6 @@ from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine.budgets import Budgets
 from springtide.scheduler.engine.change_requests import ChangeRequests
 from springtide.scheduler.engine.copies import Copies
-from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
 from springtide.scheduler.engine.engine import Engine
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
@@ -447,7 +446,6 @@ def _compose(
         presets=Presets(state, nodes, mailbox.request, settings),
         ledger_sums=ledger_sums,
         outbox=outbox,
-        default_projects=DefaultProjects(state, mailbox.request),
         idle_workspaces=idle_workspaces,
         needs=Needs(
             read_model,

@@ -15,7 +15,7 @@ from springtide.scheduler.engine.state.endings import check_until
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import quota_of, total
 from springtide.scheduler.model import Amount, Environment, Node, Project, Span
-from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field
+from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field, unknown_project
 from springtide.scheduler.repeats import NoRepeatError, Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, EndingKind
@@ -312,7 +312,7 @@ def _limit(project: Project, gpu_type: str, types: Collection[str]) -> float:
 def _project(transaction: Transaction, name: str, field: str) -> Project:
     record = transaction.projects.get(name)
     if record is None:
-        raise Refusal(404, "unknown_project", f"There is no project {given(name)}.", field=field)
+        raise unknown_project(name, field)
     return record.project
 
 

@@ -10,7 +10,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.budgets import BeyondBudget, BudgetUnit, Month, Spent, level_of
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Surplus
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
 from springtide.scheduler.store.tables import POOL, BudgetRecord
 from springtide.scheduler.wording import given
 
@@ -110,7 +110,7 @@ def _tell(transaction: Transaction, project: str) -> None:
 
 def _check_project(transaction: Transaction, project: str) -> None:
     if project not in transaction.projects:
-        raise Refusal(404, "not_found", f"There is no project {given(project)}.")
+        raise unknown_project(project)
 
 
 def _shown(record: BudgetRecord | None) -> dict[str, object]:
