@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.hub_extension.doctor.network import answer_of_service
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.declared import Declared, NamedSecret
 from springtide.scheduler.executors import notebooks
 from springtide.scheduler.executors.accounts import Accounts

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from springtide.hub_extension.notifications.message import Attachment, Message, plain
 from springtide.scheduler.wire import Report, ReportBy, ReportRow, report_words
-from springtide.scheduler.wire.report_table import report_csv
+from springtide.scheduler.wire.reports import report_csv
 from springtide.scheduler.wording import at_a_glance, count
 
 MOST_ROWS: Final = 200

@@ -22,7 +22,7 @@ from typing import BinaryIO, Final, TypeAlias
 
 import msgspec
 
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.search import DAMAGED, GONE

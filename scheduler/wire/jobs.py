@@ -10,7 +10,6 @@ from msgspec.structs import force_setattr, replace
 
 from springtide.scheduler.arguments import Argument
 from springtide.scheduler.metrics import Value
-from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.environments import JobEnvironment
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.job_edits import MAX_REASON, JobEdit
@@ -27,6 +26,18 @@ ENDING: Final = "ending"
 MAX_WORD = 200
 """Maximum length of a word to check as a tag, in characters."""
 Tags = Annotated[list[Annotated[str, Meta(max_length=MAX_WORD)]], Meta(max_length=MAX_TAGS)]
+
+
+class Deletion(Answer, frozen=True, kw_only=True):
+    """A job that was deleted, or would be: ``jobs`` counts it with its trials and its test run.
+
+    ``bytes`` is the size of their files, if that was asked for.
+    """
+
+    job: str
+    name: str
+    jobs: int
+    bytes: int | None = None
 
 
 class TagsEdit(Request, frozen=True, kw_only=True):

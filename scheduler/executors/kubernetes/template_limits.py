@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from springtide.scheduler import wording
-from springtide.scheduler.datasets.dataset import MOUNTS
+from springtide.scheduler.datasets import MOUNTS
 from springtide.scheduler.executors.environment import gpu_environment
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.pod_template import (
