@@ -34,7 +34,7 @@ from springtide.scheduler.store.ledger import EndedFact, FactKind, LedgerEntry
 from springtide.scheduler.store.records import WriteBatch
 from springtide.scheduler.wire import Report, ReportBy
 from springtide.scheduler.wire.report_parquet import report_parquet
-from springtide.scheduler.wire.report_table import report_csv
+from springtide.scheduler.wire.reports import report_csv
 
 FIRST, LAST = date(2026, 1, 1), date(2026, 12, 31)
 BEGIN = datetime(FIRST.year, 1, 1, tzinfo=UTC).timestamp()

@@ -61,7 +61,7 @@ def declared_rules(values: Sequence[Mapping[str, Any]]) -> tuple[GroupRule, ...]
 
 
 def problem_of(rule: GroupRule) -> str:
-    """Return what is wrong with a rule, in a sentence; empty if nothing is."""
+    """Return a sentence about a rule's mistake; empty if it has none."""
     if bool(rule.group) == bool(rule.prefix):
         which = "both group and prefix" if rule.group else "neither group nor prefix"
         return f"The rule has {which}; give one of them."
@@ -85,7 +85,7 @@ def sentence(rule: GroupRule) -> str:
     if rule.project is not None:
         return f"Who is in {groups} is a member of {quoted(rule.project)}."
     if rule.departments:
-        return f"The rest of {groups} is a project; “/” in it separates a department from what is inside."
+        return f"The rest of {groups} is a project; “/” in it separates a department from its projects."
     return f"The rest of {groups} is a project."
 
 
@@ -211,7 +211,7 @@ def _effect(
     if not fine:
         problem = f"{quoted(project)} is no name of a project: expected 1 to 64 characters without “/”."
         if SEPARATOR in project:
-            problem += " With departments “/” separates a department from what is inside."
+            problem += " With departments “/” separates a department from its projects."
     elif departments and parents.get(project, departments[-1]) != departments[-1]:
         where = parents[project]
         inside = "in no department" if where is None else f"in {quoted(where)}"
@@ -242,7 +242,7 @@ def _loses(
 
 
 def _missing(views: Iterable[GroupRuleView], parents: Mapping[str, str | None]) -> PoolFile:
-    """Return the projects that the pool lacks as a file, departments before what is inside."""
+    """Return the projects that the pool lacks as a file, departments before their projects."""
     parts: dict[str, ProjectPart] = {}
     for view in views:
         for effect in view.effects:

@@ -36,7 +36,7 @@ MAX_TYPED: Final = 10_000
 WHOLE: Final = 1 << 53
 """Bound of the whole numbers that stay numbers: all readers of JSON take these."""
 HIDDEN: Final = "…"
-"""What is shown in place of a secret in a command."""
+"""The text shown in place of a secret in a command."""
 
 Value: TypeAlias = str | int | float | bool | None
 
@@ -467,7 +467,7 @@ def changed(
     """Return the words and the arguments of a job with other arguments, given as people type them.
 
     Those of a command may be named as it takes them; an option that it does not have is added: ``--decay``, or
-    ``+decay`` as Hydra takes it; one that is None is removed. A text in quotes is what is between them. Raises
+    ``+decay`` as Hydra takes it; one that is None is removed. A text in quotes loses them. Raises
     `BadArgument` for one that the job does not have, that cannot be changed, or that is no such value.
     """
     for name, text in typed.items():
@@ -529,7 +529,7 @@ def _typed(kind: str, before: Argument | None, name: str, value: Any) -> str:
 
 
 def _is_text(argument: Argument) -> bool:
-    """Return whether what is typed for an argument of a function or a notebook is a text as it is."""
+    """Return whether a typed value for an argument of a function or a notebook is a text as it is."""
     return argument.hidden or (isinstance(argument.value, str) and not argument.type)
 
 

@@ -92,7 +92,7 @@ def value(number: float) -> Value:
 
 
 def value_of(reported: object) -> Value | None:
-    """Return the value of a metric that a job reported as JSON, None for what is no number."""
+    """Return the value of a metric that a job reported as JSON, None for anything but a number."""
     if isinstance(reported, str):
         return NotFinite(reported) if reported in SPELLINGS else None
     if isinstance(reported, bool) or not isinstance(reported, int | float):

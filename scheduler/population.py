@@ -5,7 +5,7 @@ for an interval, a generation. Then those in the bottom quantile *exploit* one o
 selection): they continue from its checkpoint with its parameters, and *explore*: each parameter is perturbed or
 resampled.
 
-Every draw is a hash of the seed, the generation, the member and what is drawn. Thus a decision depends on nothing
+Every draw is a hash of the seed, the generation, the member and the value. Thus a decision depends on nothing
 but these and the values that the members reached, whatever the order in which they reached them.
 """
 

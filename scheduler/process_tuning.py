@@ -25,7 +25,7 @@ def loading() -> Iterator[None]:
     """Collect no garbage during a large load in this context, and exclude its objects from later collections.
 
     A full collection looks at every object that lives: with 20,000 jobs that stops the process for a few tenths of
-    a second each time, and finds nothing in them. What is no longer referred to is freed all the same.
+    a second each time, and finds nothing in them. Unreferenced objects are freed all the same.
     """
     with uncollected():
         try:

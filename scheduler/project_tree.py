@@ -32,7 +32,7 @@ MOST_PACKED: Final = MOST_BYTES + 16 * MIB
 CACHES: Final = frozenset(
     {"__pycache__", ".git", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".springtide.new"}
 )
-"""Names of what is neither copied nor linked, as in `springtide.scheduler.executors.supervisor.tree`."""
+"""Names of files that are neither copied nor linked, as in `springtide.scheduler.executors.supervisor.tree`."""
 LONGEST_PATH: Final = 1024
 LONGEST_PART: Final = 255
 

@@ -7,9 +7,9 @@ from typing import Final
 from springtide.scheduler.wording import given, is_printable
 
 UNKNOWN: Final = "not_found"
-"""Code of the refusal of a job that does not exist, or that the caller may not see."""
+"""Code of a refusal: the job does not exist, or the caller may not see it."""
 DELETED: Final = "deleted"
-"""Code of the refusal of a job that a person deleted, to those who could see it."""
+"""Code of a refusal: a person deleted the job, which the caller could see."""
 
 
 class Refusal(Exception):  # noqa: N818 - an answer to a user, not a program error
@@ -49,6 +49,13 @@ def unknown_job(job_id: str) -> Refusal:
         hint="My jobs and springtide jobs list those that you see, by their ids. A name is no id, and jobs that "
         "are not kept any more, or of projects that you are not in, are not among them.",
     )
+
+
+def unknown_project(
+    name: str, field: str | None = None, *, status: int = 404, hint: str = "", more: str = ""
+) -> Refusal:
+    """Return the refusal for a project that does not exist; ``more`` ends its sentence."""
+    return Refusal(status, "unknown_project", f"There is no project {given(name)}{more}.", field=field, hint=hint)
 
 
 def deleted_job(job_id: str, name: str, by: str, ago: str) -> Refusal:

@@ -155,7 +155,7 @@ class NoNumberError(Exception):
 
 
 class ConditionError(Exception):
-    """A condition that cannot be read. ``message`` says what is wrong and where, ``hint`` gives an example."""
+    """A condition that cannot be read. ``message`` names the mistake and its place, ``hint`` gives an example."""
 
     def __init__(self, message: str, place: int, hint: str = EXAMPLE) -> None:
         super().__init__(message)
@@ -238,7 +238,7 @@ def absent(names: Iterable[str], runs: Sequence[Run]) -> list[Absent]:
 
 
 def check_values(condition: Condition, runs: Sequence[Run], now: float) -> None:
-    """Raise `NoNumberError` for a text that is to be smaller or larger than what are numbers in all runs."""
+    """Raise `NoNumberError` for a text that is compared with numbers of all runs."""
     for each in comparisons_of(condition):
         if each.operator not in _ORDERING or not isinstance(each.value, str):
             continue
@@ -377,7 +377,7 @@ class _Token(NamedTuple):
 
 
 def parse(text: str, zone: str = "") -> Condition:
-    """Return the condition in a text. Raises `ConditionError` with the place of what is wrong, counted from 1.
+    """Return the condition in a text. Raises `ConditionError` with the place of the mistake, counted from 1.
 
     Dates without a time zone are in ``zone``, as `zone_of` has it.
     """

@@ -34,7 +34,7 @@ class ScratchFolder:
             os.close(self._lock)  # another process has taken it for one that was left
 
     def remove(self) -> None:
-        """Remove the folder with what is in it."""
+        """Remove the folder with its content."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 

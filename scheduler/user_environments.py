@@ -277,7 +277,7 @@ def how_to_install(*packages: str, can_install: bool | None = None) -> str:
 
 
 def check_request(name: str, packages: Sequence[str]) -> None:
-    """Raise `UserEnvironmentError` for what is no name of an environment, or no package."""
+    """Raise `UserEnvironmentError` for a bad name of an environment or package."""
     if not NAME.fullmatch(name):
         raise UserEnvironmentError(
             f"{given(name, LONG_GIVEN)} is no name of an environment: expected are up to 40 small letters, "

@@ -45,7 +45,7 @@ class PastProgress(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def answer(question: PastQuestion, tell: Callable[[PastProgress], None]) -> None:
-    """Compute both outcomes, and tell how far it is."""
+    """Compute both outcomes, and report progress."""
     with loading():
         scenario = parse(question.scenario, "the past")
     try:

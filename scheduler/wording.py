@@ -49,7 +49,7 @@ def amount(number: float) -> str:
 def at_a_glance(number: float) -> str:
     """Return a sum as a whole number, below 10 with two significant digits and at most three decimals.
 
-    What is less than the least of these, and not 0, is ``< 0.001``.
+    A number below the least of these, and not 0, is ``< 0.001``.
     """
     size = abs(number)
     if 0 < size < SMALLEST_SHOWN:

@@ -17,8 +17,8 @@ from kubespawner.spawner import ApiException
 from kubespawner.utils import get_k8s_model
 from traitlets import Dict, List, Unicode, default
 
+from springtide.scheduler import datasets
 from springtide.scheduler.backoff import Backoff
-from springtide.scheduler.datasets import volumes
 from springtide.scheduler.resources import device_claims
 from springtide.spawner import pods, profiles
 from springtide.spawner.options import OptionError
@@ -321,7 +321,7 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
             if is_notebook and is_claimed:
                 claims = [*(resources.get("claims") or []), *device_claims.container_claims()]
                 container.resources["claims"] = claims
-        own = [get_k8s_model(V1Volume, each) for each in volumes.volumes(self._datasets)]
+        own = [get_k8s_model(V1Volume, each) for each in datasets.volumes(self._datasets)]
         pod.spec.volumes = [*(pod.spec.volumes or []), *own]
         pod.spec.node_selector = {**(pod.spec.node_selector or {}), **self.build_nodes}
         if self._workspace is not None and gpus:
@@ -335,7 +335,7 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
         return pod
 
     def _dataset_mounts(self) -> list[Any]:
-        return [get_k8s_model(V1VolumeMount, each) for each in volumes.mounts(self._datasets)]
+        return [get_k8s_model(V1VolumeMount, each) for each in datasets.mounts(self._datasets)]
 
     def get_env(self) -> dict[str, str]:
         """Return the spawner's environment, with the image as the default one of jobs.

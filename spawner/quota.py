@@ -18,7 +18,7 @@ from traitlets import Bool, Float, Integer, List, Unicode, default
 from traitlets.log import get_logger
 
 from springtide.scheduler.client import Client, PoolError, Unreachable
-from springtide.scheduler.datasets.dataset import Dataset, variable
+from springtide.scheduler.datasets import Dataset, variable
 from springtide.scheduler.executors import notebooks
 from springtide.scheduler.wire import Workspace
 from springtide.scheduler.wording import count

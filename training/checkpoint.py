@@ -77,7 +77,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Keep:
-    """Which checkpoints are kept: the ``last`` ones, those of every so many steps, the one with the best metric.
+    """Which checkpoints are kept: the ``last`` ones, those at an interval of steps, the one with the best metric.
 
     ``every`` is None for no others; ``best`` is the name of a reported value, of which the smallest counts, with
     ``maximize`` the largest. The newest one is always kept.

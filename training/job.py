@@ -393,7 +393,7 @@ def _damage(damaged: Sequence[str]) -> str:
     one = len(damaged) == 1
     which = f"Checkpoint {damaged[0]} is" if one else f"The checkpoints {', '.join(damaged)} are"
     files = "its files differ" if one else "their files differ"
-    return f"{which} damaged: {files} from what was saved."
+    return f"{which} damaged: {files} from the saved ones."
 
 
 def _instead(found: Optional[Checkpoint]) -> str:

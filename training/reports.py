@@ -49,8 +49,8 @@ class Reports:
     def report(self, step: Optional[float], of: Optional[float], values: Dict[str, Any]) -> None:
         """Write a report, or keep it back while reports come too fast.
 
-        What is kept back is merged as `Thinning` says, and written by the next permitted report, by `saved`, or at
-        exit. Raises `TypeError` for what is no number.
+        Values kept back are merged as `Thinning` says, and written by the next permitted report, by `saved`, or at
+        exit. Raises `TypeError` for anything but a number.
         """
         if self._path is None:
             return
@@ -153,7 +153,7 @@ class Reports:
             self._append(self._line(None, None, {}, saved=False, lost_result=why[:MAX_TEXT]))
 
     def flush(self) -> None:
-        """Write what was kept back."""
+        """Write the values kept back."""
         self._write(*self._thinning.rest())
         if self._held:
             self._append(b"")
@@ -199,7 +199,7 @@ class Reports:
 
 
 def _number(name: str, value: Any) -> float:
-    """Return a value as a number, infinity for one beyond all floats. Raises `TypeError` for what is no number."""
+    """Return a value as a number, infinity for one beyond all floats. Raises `TypeError` if it is none."""
     if not isinstance(value, (str, bytes, bytearray)):
         try:
             return float(value)

@@ -38,7 +38,7 @@ class PoolError(SpringtideError, pool_client.PoolError):
 
 
 class UnreachableError(SpringtideError, pool_client.Unreachable):
-    """The pool's service does not answer. What was submitted before is safe, and running jobs continue."""
+    """The pool's service does not answer. Submitted jobs are safe, and running jobs continue."""
 
 
 class Connection:

@@ -164,7 +164,7 @@ class Handle(ABC):
         reason: str = "",
         **workers: Any,
     ) -> None:
-        """Change what the job asks for, or its project, while it does not run; what is left out stays.
+        """Change what the job asks for, or its project, while it does not run; a field left out stays.
 
         ``time_limit`` None removes the limit. ``workers`` and ``min_workers`` are changed as well, if given. The
         ``reason`` is kept in the audit trail. Raises `OptionError` for values that options do not take, and

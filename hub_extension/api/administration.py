@@ -14,7 +14,7 @@ from springtide.hub_extension.api.routes import Call, Who, route
 from springtide.scheduler import wording
 from springtide.scheduler.engine import UNDO
 from springtide.scheduler.engine.requests.drains import find, still_runs
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, unknown_project
 from springtide.scheduler.wire import (
     Admin,
     AuditEntry,
@@ -195,7 +195,7 @@ async def change_lead(call: Call, project: str, user: str, *, leads: bool, undoe
     """Put a person into the group that leads a project, or take one out, with an entry of the audit trail."""
     pool, who = call.pool, call.caller
     if not pool.engine.has_project(project):
-        raise Refusal(404, "unknown_project", f"There is no project {wording.given(project)}.")
+        raise unknown_project(project)
     group = pool.hub.lead_group(project)
     before = sorted((await pool.groups.members(fresh=True)).get(group, ()))
     if (user in before) is leads:
@@ -258,7 +258,7 @@ async def _members(call: Call, project: str) -> list[str]:
         message = f"Only administrators of {wording.given(project)} or of the pool may change who is in it."
         raise Refusal(403, "forbidden", message)
     if not call.pool.engine.has_project(project):
-        raise Refusal(404, "unknown_project", f"There is no project {wording.given(project)}.")
+        raise unknown_project(project)
     return sorted((await call.pool.groups.members(fresh=True)).get(project, ()))
 
 

@@ -11,12 +11,13 @@ from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, Pool, Who, route
 from springtide.hub_extension.web.caller import Caller
+from springtide.scheduler import refusal
 from springtide.scheduler.declared import Declared
-from springtide.scheduler.engine import JobFilter
+from springtide.scheduler.engine import JobFilter, default_projects
 from springtide.scheduler.engine.requests.acceptance import declared_contents
 from springtide.scheduler.engine.requests.grants import usable_by
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import MAX_NAME, DatasetList, DatasetView, DeclaredContents
+from springtide.scheduler.wire import DatasetList, DatasetView, DeclaredContents
 from springtide.scheduler.wire.shapes import MAX_IMAGE
 from springtide.scheduler.wording import given
 
@@ -56,7 +57,7 @@ def default_of(pool: Pool, caller: Caller) -> str | None:
     """Return the project that the caller chose as the default, that of its job for a program; None if none is."""
     if caller.job is not None:
         return caller.job.project
-    return None if caller.service else pool.engine.default_projects.of(caller.name)
+    return None if caller.service else default_projects.chosen(pool.engine.state, caller.name)
 
 
 def may_submit(pool: Pool, caller: Caller, project: str) -> bool:
@@ -84,9 +85,7 @@ def own_projects(pool: Pool, caller: Caller) -> list[str]:
 
 def unknown_project(name: str, own: Sequence[str], *, field: str = "project") -> Refusal:
     """Return the refusal of an unknown project, with the caller's own as a hint."""
-    hint = f"Yours: {', '.join(own)}." if own else ""
-    message = f"There is no project {given(name, MAX_NAME)}."
-    return Refusal(422, "unknown_project", message, field=field, hint=hint)
+    return refusal.unknown_project(name, field, status=422, hint=_yours(own))
 
 
 async def _latest_project(pool: Pool, caller: Caller, own: Sequence[str]) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, TypeVar
 from msgspec import Struct
 
 from springtide.hub_extension.api import permissions
-from springtide.hub_extension.api.choices import project_for
 from springtide.hub_extension.api.jobs import (
     lineage_of,
     parameters_size,
@@ -17,12 +16,12 @@ from springtide.hub_extension.api.jobs import (
     take,
 )
 from springtide.hub_extension.api.permissions import Action
-from springtide.hub_extension.api.presets import changes_with_preset, naming_preset
-from springtide.hub_extension.api.reruns import hold_checkpoints, rerunnable
+from springtide.hub_extension.api.presets import naming_preset
+from springtide.hub_extension.api.reruns import changes_asked, hold_checkpoints, rerunnable
 from springtide.hub_extension.api.routes import Call, Reply, Who, route
 from springtide.scheduler.engine.forks import NOT_FOUND, Source
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import BadOption, CheckpointList, CheckpointsDelete, Fork, Job, changes_of
+from springtide.scheduler.wire import CheckpointList, CheckpointsDelete, Fork, Job
 from springtide.scheduler.wire.reruns import arguments_of
 
 T = TypeVar("T")
@@ -63,29 +62,23 @@ async def fork(call: Call, id: str, body: Annotated[Struct, Fork]) -> Reply[Job]
     if key is not None and (known := await engine.job_of_key(caller.name, key)) is not None:
         return Reply(known, 200)
     take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
-    try:
-        changes = changes_of(body)
-    except BadOption as error:
-        raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
-    project = await project_for(pool, caller, changes.get("project") or first.project)
-    asked, changes = changes, changes_with_preset(pool, changes, project)
-    filled_in = {name: value for name, value in changes.items() if name not in asked}
+    changes = await changes_asked(call, body, first)
     sent = False
 
     async def forked() -> Reply[Job]:
         nonlocal sent
         source = Source(*await engine.forks.source(id, given["step"], given["checkpoint"]))
-        submission = await engine.forks.submission(source, body, changes)
+        submission = await engine.forks.submission(source, body, changes.options)
         if not sent:
             size = sum(map(len, submission.files.values())) + parameters_size(submission)
             take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         sent = True
         requested_at = pool.clock()
-        with naming_preset(asked.get("preset"), filled_in):
+        with naming_preset(changes.preset, changes.filled_in):
             accepted = await engine.submit(
                 submission,
                 caller.name,
-                project,
+                changes.project,
                 again=first,
                 typed=arguments_of(body),
                 fork=source,

@@ -248,7 +248,7 @@ async def jobs(call: Call, query: JobsQuery) -> JobPage:
 
 
 def _condition(text: str, zone: str) -> Condition | None:
-    """Return the condition of a list. Raises `Refusal` that says what is wrong, and where."""
+    """Return the condition of a list. Raises `Refusal` that names the mistake and its place."""
     try:
         return parse(text, zone) if text.strip() else None
     except ConditionError as error:
@@ -366,7 +366,7 @@ async def release(call: Call, id: str, body: ReleaseRequest) -> Job:
 
 @route("POST", "/jobs/{id}/edit", Who.LOGGED_IN)
 async def edit(call: Call, id: str, body: JobEdit) -> Job:
-    """Change priority, time limit or workers of a job that does not run, or move it to another project."""
+    """Change priority, time limit or workers of a job while it does not run, or move it to another project."""
     job = await seen(call, id)
     if not permissions.may(call.caller, Action.EDIT, job.project, job.user):
         message = f"Only {job.user} and administrators of {given(job.project)} and of the pool may edit the job."

@@ -110,7 +110,7 @@ class NotebookWatch:
         self._unknown[notebook] = running
 
     async def run(self, engine: Engine, groups: Groups) -> None:
-        """Release what has gone since the service ran last, then watch notebooks that the hub does not have."""
+        """Release notebooks that ended without the service, then watch those that the hub does not have."""
         trying, looking = Backoff(FIRST_TRY_S, LONGEST_TRY_S), Backoff(FIRST_LOOK_S, LONGEST_LOOK_S)
         while True:
             try:

@@ -44,7 +44,7 @@ class Action(StrEnum):
     DELETE = "delete a job that has ended, with its files"
     ENTER = "open a terminal in a running job, or run a command in it"
     HOLD = "put a job on hold, with a reason, and release it"
-    EDIT = "change priority, time limit and workers of a job that does not run, and move it to such a project"
+    EDIT = "change priority, time limit and workers of a job while it does not run, and move it to such a project"
     TAG = "change the tags and the note of a job, pin and archive it"
     REPORT = "see in reports which GPUs a person held"
     ASK = "ask for a higher quota, limit or build quota of the project"

@@ -132,7 +132,7 @@ async def _carried_out(call: Call, question: Question, found: Outcome) -> PoolFi
 
 
 async def _add(call: Call, changes: Iterator[Change], file: str) -> None:
-    """Add people to groups. Raises `Refusal` that names what is missing if the hub refuses one of them."""
+    """Add people to groups. Raises `Refusal` that names the missing people if the hub refuses one of them."""
     for change in changes:
         project, person, *_ = change
         try:
@@ -142,7 +142,7 @@ async def _add(call: Call, changes: Iterator[Change], file: str) -> None:
                 f"{given(person)} is not in {given(project)} yet, nor are members after her; all else is done. "
                 f"{refusal.message}"
             )
-            hint = f"{refusal.hint} Then do the same again: what is done stays.".strip()
+            hint = f"{refusal.hint} Then do the same again: finished steps stay.".strip()
             raise Refusal(refusal.status, refusal.code, message, hint=hint) from refusal
         await _record(call, "member.add", change, file)
 

@@ -10,7 +10,7 @@ from springtide.hub_extension.api.people.notifications import check_trials
 from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, File, Who, route
-from springtide.hub_extension.notifications.failure import NotDelivered
+from springtide.hub_extension.notifications.channel import NotDelivered
 from springtide.hub_extension.notifications.mail import Mail
 from springtide.hub_extension.notifications.message import report_page
 from springtide.hub_extension.notifications.report_message import report_message
@@ -19,7 +19,7 @@ from springtide.scheduler.engine.reports import Sight
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Report, ReportBy, ReportMail, TrialSent
 from springtide.scheduler.wire.report_parquet import report_parquet
-from springtide.scheduler.wire.report_table import report_csv
+from springtide.scheduler.wire.reports import report_csv
 
 
 class ReportQuery(Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -57,6 +57,27 @@ async def rerunnable(call: Call, job_id: str) -> JobSpec:
     return await call.pool.engine.reruns.first(job.id)
 
 
+class Changes(NamedTuple):
+    """The ``options`` that a request changes of a job, with those that its ``preset`` has ``filled_in``."""
+
+    project: str
+    options: dict[str, Any]
+    preset: str | None
+    filled_in: dict[str, Any]
+
+
+async def changes_asked(call: Call, body: Struct, first: JobSpec) -> Changes:
+    """Return the changes of a request to run a job again or to fork it. Raises `Refusal`."""
+    try:
+        asked = changes_of(body)
+    except BadOption as error:
+        raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
+    project = await project_for(call.pool, call.caller, asked.get("project") or first.project)
+    options = changes_with_preset(call.pool, asked, project)
+    filled_in = {name: value for name, value in options.items() if name not in asked}
+    return Changes(project, options, asked.get("preset"), filled_in)
+
+
 @route("POST", "/jobs/{id}/rerun", Who.LOGGED_IN, status=201, also=(200,), jobs=True)
 async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Job]:
     """Submit a job once more, with some other options; it is stored on disk before the answer.
@@ -71,27 +92,21 @@ async def rerun(call: Call, id: str, body: Annotated[Struct, Rerun]) -> Reply[Jo
         return Reply(known, 200)
     with hold_checkpoints(call) if continues else hold_intake(pool):
         take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
-        try:
-            changes = changes_of(body)
-        except BadOption as error:
-            raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
-        project = await project_for(pool, caller, changes.get("project") or first.project)
-        given, changes = changes, changes_with_preset(pool, changes, project)
-        filled_in = {name: value for name, value in changes.items() if name not in given}
+        changes = await changes_asked(call, body, first)
         sent = "You send files faster than this pool takes them of one person."
         take(pool.uploads, caller, sent, first.bundle_bytes)
         typed = arguments_of(body)
         source = await pool.engine.forks.source_again(first) if continues else None
         if source is None:
-            submission = await pool.engine.reruns.submission(first.id, changes, key, typed)
+            submission = await pool.engine.reruns.submission(first.id, changes.options, key, typed)
         else:
-            submission = await pool.engine.forks.submission(source, body, changes)
+            submission = await pool.engine.forks.submission(source, body, changes.options)
         take(pool.uploads, caller, sent, parameters_size(submission))
         requested_at = pool.clock()
         lineage = lineage_of(caller)
-        with naming_preset(given.get("preset"), filled_in):
+        with naming_preset(changes.preset, changes.filled_in):
             accepted = await pool.engine.submit(
-                submission, caller.name, project, again=first, fork=source, typed=typed, lineage=lineage
+                submission, caller.name, changes.project, again=first, fork=source, typed=typed, lineage=lineage
             )
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 

@@ -14,7 +14,7 @@ from springtide.hub_extension.api.notebook_watch import Notebook
 from springtide.hub_extension.api.routes import Call, Pool, Who, route
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.engine.requests.grants import usable_by
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import BuildQuota, Workspace, WorkspaceList, WorkspaceRequest, WorkspaceView

@@ -167,6 +167,6 @@ def lines_of(restored: Restored) -> Iterator[str]:
             f"in {JOBS}/ already and are as they were."
         )
     if restored.replaced:
-        yield f"What was there before is in {listed(restored.replaced)}: remove it when you are satisfied."
+        yield f"The previous state is in {listed(restored.replaced)}: remove it when you are satisfied."
     if not restored.database:
         yield "The backup has no store: restore that by PostgreSQL's own tools before the next start."

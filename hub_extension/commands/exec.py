@@ -105,7 +105,7 @@ def exec_in_job(
 
 @dataclass(slots=True)
 class Typing:
-    """What is being typed for a program: whether a line has begun that no Enter has ended."""
+    """Input being typed for a program: whether a line has begun that no Enter has ended."""
 
     in_line: bool = False
 
@@ -116,7 +116,7 @@ class Typing:
 
 
 def _wait_for_enter(typing: Typing) -> None:
-    """Wait for an empty line. What was typed for the program, up to the Enter of its last line, closes nothing."""
+    """Wait for an empty line. Input of the program, up to the Enter of its last line, closes nothing."""
     with suppress(termios.error):
         termios.tcflush(INPUT, termios.TCIFLUSH)
     words, in_line = "Press Enter to close this terminal", typing.in_line
@@ -135,9 +135,9 @@ def _show_title(job_id: str, number: int) -> None:
 
 
 def _words_of_the_end(job_id: str, end: SessionEnd, *, is_cut_off: bool) -> str:
-    """Return the one sentence about the end of a session: what has become of the job, or why else it was cut off.
+    """Return the one sentence about the end of a session: the job's outcome, or why else it was cut off.
 
-    A job whose attempt may have ended is looked at until the pool knows what has become of it.
+    A job whose attempt may have ended is looked at until the pool knows its outcome.
     """
     is_known = not is_cut_off or end.reason not in {"", ATTEMPT_OVER}
     try:
@@ -278,7 +278,7 @@ def input_of(connection: SessionConnection, typing: Typing, *, is_terminal: bool
     sending = threading.Thread(target=_send_input, args=(connection, wake, typing), name="input", daemon=True)
     try:
         if before is not None:
-            tty.setraw(INPUT, termios.TCSADRAIN)  # what was typed meanwhile is input
+            tty.setraw(INPUT, termios.TCSADRAIN)  # keys pressed meanwhile are input
         sending.start()
         yield
     finally:

@@ -86,7 +86,7 @@ def _rows(view: GroupRulesView) -> Iterator[Sequence[object]]:
 
 
 def _read(name: str) -> list[GroupRule]:
-    """Return the rules of a YAML or JSON file. Raises `RulesError` that names the place of what is wrong."""
+    """Return the rules of a YAML or JSON file. Raises `RulesError` that names the place of a mistake."""
     try:
         data = decode(load(Path(name), name), name, as_yaml=Path(name).suffix.lower() != ".json")
     except ScenarioError as error:

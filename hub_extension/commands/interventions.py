@@ -109,7 +109,7 @@ def release(*, job_ids: tuple[str, ...], owner: str | None, as_json: bool, **cho
 
 
 def _edited_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a job that an edit changes."""
+    """Add the job options that an edit changes."""
     for name in reversed(OPTIONS_EDITED):
         option = OPTIONS[name]
         command = click.option(option.flag, name, help=option.help)(command)

@@ -14,7 +14,7 @@ from springtide.scheduler.wording import ago, count
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="List what is left for now, too.")
+@click.option("--all", "everything", is_flag=True, help="List entries that are left for now, too.")
 @click.option("--leave", metavar="ID", help="Leave an entry as it is for some days, instead of listing.")
 @click.option("--days", type=click.FloatRange(0, 366, min_open=True), help="How many days; 7 by default.")
 @json_option

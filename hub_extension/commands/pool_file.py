@@ -211,7 +211,7 @@ def as_yaml(view: PoolFileView) -> str:
 
 
 def _read(name: str, shown: str) -> dict[str, Any]:
-    """Return the content of a YAML or JSON file. Raises `FileError` that names the place of what is wrong."""
+    """Return the content of a YAML or JSON file. Raises `FileError` that names the place of a mistake."""
     try:
         raw = sys.stdin.buffer.read() if name == STANDARD else load(Path(name), shown)
         data = decode(raw, shown, as_yaml=Path(name).suffix.lower() != ".json")

@@ -11,7 +11,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Report, ReportBy, ReportRow, report_words
 from springtide.scheduler.wire.report_parquet import report_parquet
-from springtide.scheduler.wire.report_table import report_csv
+from springtide.scheduler.wire.reports import report_csv
 
 
 @click.command()

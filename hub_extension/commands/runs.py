@@ -30,7 +30,7 @@ from springtide.scheduler.wording import amount, count
 
 MLFLOW_URI: Final = "MLFLOW_TRACKING_URI"
 NOT_FOUND: Final = 404
-"""Status of the refusal of a job that the pool does not have, or has no more."""
+"""Status of the refusal of an unknown or deleted job."""
 
 
 class Exported(Struct, frozen=True, kw_only=True):

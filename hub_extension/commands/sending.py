@@ -30,7 +30,7 @@ from springtide.scheduler.wire import Forecast, Job, JobEnvironment, Submission,
 
 
 class Prospect(Struct, frozen=True, kw_only=True):
-    """What is to be expected of a job before it is sent.
+    """The outlook of a job before it is sent.
 
     ``pause`` says what a pause would cost, ``unsent`` names well-known variables that are set and not sent.
     """

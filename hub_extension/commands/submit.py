@@ -152,7 +152,7 @@ arguments_option = click.option(
     callback=_pairs,
     help="Another argument; repeat it for several. One that a command does not have yet is --NAME=VALUE.",
 )
-"""Arguments of a job that differ from those of its first run."""
+"""A job's arguments that differ from those of its first run."""
 
 
 @click.command()

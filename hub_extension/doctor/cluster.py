@@ -12,7 +12,7 @@ from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.hub_extension.doctor.homes import homes
 from springtide.hub_extension.doctor.job_pods import job_pods
 from springtide.hub_extension.doctor.other_pods import other_pods
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.kubernetes.devices.published import PublishedGpus
 from springtide.scheduler.executors.kubernetes.inventory import pool_nodes

@@ -1,4 +1,4 @@
-"""What needs administrators, as the page Overview says it: by the service, or of what is known without it."""
+"""What needs administrators, as on the page Overview: from the service, or as far as known without it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WELL: Final[Mapping[NeedKind, str]] = {
     NeedKind.QUOTAS: "The quotas fit into the pool.",
     NeedKind.LEAVER: "Every unfinished job has an owner in JupyterHub.",
 }
-"""What is said where the service has no entry of a kind."""
+"""The text for a kind of which the service has no entry."""
 
 
 def needs(state: Path, database_url: str, now: float, backup_after: float) -> Iterator[Finding]:

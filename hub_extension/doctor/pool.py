@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.hub_extension.doctor.network import answer_of_service
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.declared import Declared, NamedSecret
 from springtide.scheduler.executors import notebooks
 from springtide.scheduler.executors.accounts import Accounts
@@ -65,7 +65,7 @@ def secrets(declared: Mapping[str, NamedSecret]) -> Iterator[Finding]:
 def _checked(
     check: str, noun: str, declared: Mapping[str, D], look: Callable[[D], Iterator[Finding]], sound: str
 ) -> Iterator[Finding]:
-    """Yield what is found of each declared thing, or that all are ``sound``."""
+    """Yield the findings about each declared thing, or that all are ``sound``."""
     findings = [finding for each in declared.values() for finding in look(each)]
     yield from findings
     if declared and not findings:

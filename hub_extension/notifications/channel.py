@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 from springtide.hub_extension.notifications.message import Message
 from springtide.scheduler.model import Reason
-from springtide.scheduler.notifications import Events
+from springtide.scheduler.notifications import DeliveryState, Events
 
 trusted = cache(ssl.create_default_context)
 """TLS with the authorities that this machine trusts; they are read when the first message is sent."""
@@ -73,3 +73,17 @@ class MessageChannel(Channel, ABC):
     @abstractmethod
     async def send(self, message: Message, user: str, address: str) -> None:
         """Send a message to a person, ``address`` being the one she entered. Raises `NotDelivered`."""
+
+
+class NotDelivered(Exception):  # noqa: N818 - an outcome, not a program error
+    """A message was not delivered; ``why`` says it in words for its recipient, without secrets.
+
+    ``state`` is `DeliveryState.WAITING` if nothing has arrived and another attempt may succeed, at the earliest
+    after ``wait`` seconds; ``FAILED`` if it would not; ``UNKNOWN`` if the message may have arrived.
+    """
+
+    def __init__(self, state: DeliveryState, reason: str, /, *, wait: float = 0.0, **params: str | int) -> None:
+        super().__init__(reason)
+        self.state = state
+        self.why = Reason(reason, params)
+        self.wait = wait

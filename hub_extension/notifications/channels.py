@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from springtide.hub_extension.notifications.channel import Channel, MessageChannel
-from springtide.hub_extension.notifications.failure import NotDelivered
+from springtide.hub_extension.notifications.channel import Channel, MessageChannel, NotDelivered
 from springtide.hub_extension.notifications.mail import Mail
 from springtide.hub_extension.notifications.message import Message
 from springtide.hub_extension.notifications.pages import Browser, JupyterLab

@@ -13,9 +13,8 @@ from functools import partial
 from itertools import takewhile
 from typing import Final
 
-from springtide.hub_extension.notifications.channel import MessageChannel
+from springtide.hub_extension.notifications.channel import MessageChannel, NotDelivered
 from springtide.hub_extension.notifications.channels import Channels
-from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.message import Message, message_of, report_page
 from springtide.hub_extension.notifications.report_message import report_message
 from springtide.scheduler.backoff import Backoff, Jitter, equal_jitter

@@ -14,8 +14,7 @@ from typing import Final, Literal, Self
 
 import aiosmtplib
 
-from springtide.hub_extension.notifications.channel import MessageChannel, trusted
-from springtide.hub_extension.notifications.failure import NotDelivered
+from springtide.hub_extension.notifications.channel import MessageChannel, NotDelivered, trusted
 from springtide.hub_extension.notifications.message import Message
 from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import DeliveryState, Events, NotificationEvent

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from springtide.hub_extension.notifications.message import Attachment, Message, plain
 from springtide.scheduler.wire import Report, ReportBy, ReportRow, report_words
-from springtide.scheduler.wire.report_table import report_csv
+from springtide.scheduler.wire.reports import report_csv
 from springtide.scheduler.wording import at_a_glance, count
 
 MOST_ROWS: Final = 200
@@ -139,7 +139,7 @@ def _days(by_day: Report) -> list[Bar]:
 
 
 def _parts(row: ReportRow, most: float, scale: int) -> tuple[int, int]:
-    """Return the sizes of what was held within the quota, and beyond it."""
+    """Return the sizes of the shares held within the quota, and beyond it."""
     whole = max(1, round(row.gpu_hours_held / most * scale)) if row.gpu_hours_held else 0
     borrowed = min(whole, round(row.gpu_hours_borrowed / most * scale))
     return whole - borrowed, borrowed

@@ -19,8 +19,7 @@ from typing import Final, Self
 import httpx
 import msgspec
 
-from springtide.hub_extension.notifications.channel import MessageChannel, trusted
-from springtide.hub_extension.notifications.failure import NotDelivered
+from springtide.hub_extension.notifications.channel import MessageChannel, NotDelivered, trusted
 from springtide.hub_extension.notifications.message import Message
 from springtide.hub_extension.web.hosts import foreign
 from springtide.scheduler.model import Reason

@@ -30,7 +30,7 @@ class Files(StaticFileHandler):
         self._kept = kept
 
     def set_extra_headers(self, path: str) -> None:
-        """Tell browsers how long a file may be used without asking, and what a worker may do."""
+        """Set how long browsers may use a file without asking, and what a worker may do."""
         if path.endswith("_worker.js"):
             self.set_header("Content-Security-Policy", WORKER_POLICY)
         self.set_header("Cache-Control", KEPT if self._kept else "no-cache")

@@ -50,7 +50,7 @@ class Site:
     """Addresses that pages use: ``prefix`` of the service and ``hub_prefix``, both with slashes at both ends.
 
     ``hub_host`` is the origin of the hub's pages, empty if it is the service's own. ``files`` is the digest of the
-    pages' scripts and style sheets. ``is_notified`` tells whether a user has chosen events for the browser.
+    pages' scripts and style sheets. ``is_notified`` returns whether a user has chosen events for the browser.
     """
 
     prefix: str
@@ -161,7 +161,7 @@ def page_handlers(
     """Return the handlers of all pages and their files, for an application with the settings of `SiteHandler`.
 
     ``prefix`` is the service's, ``hub_prefix`` the hub's, as browsers see them; ``hub_host`` is the hub's origin
-    if it differs from the service's. ``is_notified`` tells whether a user has chosen events for the browser.
+    if it differs from the service's. ``is_notified`` returns whether a user has chosen events for the browser.
     """
     prefix = f"/{prefix.strip('/')}/".replace("//", "/")
     hub_prefix = f"/{hub_prefix.strip('/')}/".replace("//", "/")

@@ -91,7 +91,7 @@ class WandbFolder:
             return WandbRun(self._new(job), 0, self._place)
 
     async def address(self, job: Job) -> str | None:  # noqa: ARG002 - see `Tracker.address`
-        """Return None: what is in a folder has no page."""
+        """Return None: a run in a folder has no page."""
         return None
 
     async def close(self) -> None:

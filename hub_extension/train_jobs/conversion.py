@@ -79,7 +79,7 @@ def repeats(old: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
 
 
 def changed_since(found: Mapping[str, Any], old: Mapping[str, Any], own: set[int]) -> Object | None:
-    """Return what has to change about a SpringtideJob after a change of its TrainJob, None if nothing.
+    """Return the changes of a SpringtideJob after a change of its TrainJob, None without any.
 
     Its own fields stay if somebody has changed them: its generation is then neither the first nor one of ``own``.
     """

@@ -18,7 +18,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.kube import ApiError
 from springtide.scheduler.model import JobState
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import UNKNOWN, Refusal
 from springtide.scheduler.wording import given
 
 WORDS_EVERY_S: Final = 10.0
@@ -29,6 +29,9 @@ LOG_BYTES: Final = 8_192
 """Size of the end of a log that is read for the status of a failed job, in bytes."""
 ELSEWHERE: Final = frozenset({404, 409, 422})
 """Status codes of a write when the object is not the one that was read."""
+
+GONE: Final = frozenset({"ended", UNKNOWN})
+"""Codes of refusals for jobs that nothing more can be asked of."""
 
 
 class Keeper:
@@ -142,7 +145,7 @@ class Keeper:
         try:
             self._ledger.job(entry, await change(job.id, _by("suspend", entry)))
         except Refusal as refusal:
-            if refusal.code not in {"ended", "not_found"}:
+            if refusal.code not in GONE:
                 raise
         return entry.job or job
 
@@ -284,7 +287,7 @@ class Keeper:
         try:
             self._ledger.job(entry, await self._engine.cancel(job.id, _by("the deletion", entry)))
         except Refusal as refusal:
-            if refusal.code not in {"ended", "not_found"}:
+            if refusal.code not in GONE:
                 raise
 
     async def _look_again(self, entry: Entry) -> None:

@@ -73,7 +73,7 @@ def of_job(
 
 
 def _nodes_ready(job: wire.Job, generation: int) -> list[dict[str, Any]]:
-    """Return the condition for whether the nodes of a job that holds GPUs are ready; none for another job."""
+    """Return the condition for whether a job's nodes are ready, if it holds GPUs; none for another job."""
     if JobState(job.state) not in LIVE:
         return []
     silent = nodes_not_ready(job)
@@ -81,7 +81,7 @@ def _nodes_ready(job: wire.Job, generation: int) -> list[dict[str, Any]]:
 
 
 def nodes_not_ready(job: wire.Job) -> str:
-    """Return the sentence about the nodes of a job that are not ready; empty if all are."""
+    """Return the sentence about a job's nodes that are not ready; empty if all are."""
     if job.reason is None or job.reason.params.get("node_code") != "node-not-ready":
         return ""
     return printable(job.reason.sentences[0].text)

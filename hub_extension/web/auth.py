@@ -191,7 +191,7 @@ class HubAuthenticator:
         return found
 
     async def _is_known(self, token: str) -> bool:
-        """Return whether the hub knows a token that it has refused. Raises `Refusal` 503 if it cannot tell."""
+        """Return whether the hub knows a token that it has refused. Raises `Refusal` 503 without an answer."""
         key, now = hashlib.sha256(token.encode("utf8", "replace")).digest(), asyncio.get_running_loop().time()
         asked = self._unknown.get(key)
         if asked is not None and now - asked < UNKNOWN_S:

@@ -45,7 +45,7 @@ class Groups(Protocol):
         """Return all groups with their members; the result is up to 10 seconds old unless ``fresh``."""
 
     async def identity(self, user: str) -> str | None:
-        """Return what tells the present user of a name from others of the name; None if there is none."""
+        """Return what distinguishes the present user of a name from others of the name; None if there is none."""
 
     async def servers(self, user: str) -> tuple[Server, ...]:
         """Return a user's notebook servers that run, start or stop, by name."""
@@ -108,7 +108,7 @@ class HubGroups:
             return self._known
 
     async def knows(self, token: str) -> bool:
-        """Return whether the hub knows a token of anybody's. Raises `Refusal` 503 if it cannot tell.
+        """Return whether the hub knows a token of anybody's. Raises `Refusal` 503 if it gives no answer.
 
         A hub whose database cannot be written answers a request with the token as if it did not know it; this one,
         with the service's own token, it answers with an error.

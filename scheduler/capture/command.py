@@ -340,7 +340,7 @@ def outside_notes(values: Iterable[object], project: Project, cwd: Path) -> list
 
 
 def _assigned(word: str) -> str:
-    """Return what is after the first ``=`` of a word such as ``--data=x`` or ``data=x``, else the word."""
+    """Return the part after the first ``=`` of a word such as ``--data=x`` or ``data=x``, else the word."""
     return word.partition("=")[2] or word
 
 

@@ -275,12 +275,12 @@ def _joined(parts: Sequence[set[Path | None]], sign: str) -> set[Path | None]:
 
 
 def _last(node: ast.expr) -> str:
-    """Return the last part of the name of what is called, also of the result of a call."""
+    """Return the last part of the name of the called function, also of the result of a call."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def dotted(node: ast.expr) -> str:
-    """Return the name of what is called, such as ``torch.save``; of the result of a call its last parts."""
+    """Return the name of the called function, such as ``torch.save``; of the result of a call its last parts."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

@@ -251,7 +251,7 @@ def check_kernel(captured: Captured, image: str | None) -> None:
         )
         raise CaptureError(msg) from None
     except (OSError, subprocess.TimeoutExpired, ValueError):
-        return  # the job says what is wrong
+        return  # the job reports the mistake
     if kernel not in kernels:
         install = INSTALLS.get(language(notebook) or "python", "").format(python=python, kernel=kernel)
         there = f"Its kernels are {listed(kernels)}." if kernels else "It has no kernels."

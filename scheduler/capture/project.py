@@ -1,4 +1,4 @@
-"""The project folder of a submission: where it begins, what of it is copied, and what is read in place."""
+"""The project folder of a submission: its root, the copied files, and those read in place."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ SHORT = 256
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What is copied at most: of all files together, and of single ones.
+    """Maximum sizes of copies: of all files together, and of single ones.
 
     A folder without code and with more than ``texts`` settings and texts is data. ``entries`` bounds the look
     around, ``outside`` that in a linked folder outside of the project.
@@ -173,7 +173,7 @@ class Caps:
 
 @dataclass(frozen=True)
 class Project:
-    """A captured project folder: the copied files and links by relative path, and what is left in place.
+    """A captured project folder: the copied files and links by relative path, and the rest, left in place.
 
     ``empty`` are folders without files, which a job has as its own.
     ``large`` are files of code that are too large to be copied, with their sizes in bytes; ``unseen`` are folders
@@ -325,7 +325,7 @@ def is_wide(folder: Path, home: Path) -> bool:
 
 
 def _is_shared(folder: Path) -> bool:
-    """Return whether all may write in a folder, and each deletes only what is theirs."""
+    """Return whether all may write in a folder, and each deletes only their own files."""
     with suppress(OSError):
         mode = folder.stat().st_mode
         return bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
@@ -428,7 +428,7 @@ class _Walk:
         self.entries = caps.entries
 
     def look_around(self) -> None:
-        """Find what is copied."""
+        """Find the files to copy."""
         folders = deque([("", str(self.root), Ignores())])
         while folders:
             folder, place, above = folders.popleft()
@@ -512,7 +512,7 @@ class _Walk:
             self.large.pop(path, None)
 
     def project(self, commit: Commit | None) -> Project:
-        """Return what was found, read. Raises `CaptureError` if it is too much."""
+        """Read and return the found files. Raises `CaptureError` if they are too much."""
         tracked = self._tracked(commit)
         self._check_caps(len(tracked), sum(len(index.content) for _, index in tracked.values()))
         files = {}
@@ -558,7 +558,7 @@ class _Walk:
         return {path: (found, Tracked(place, found)) for path, (place, found) in begin.items() if found}
 
     def _look_into(self, folder: str, place: str, above: Ignores) -> Iterator[tuple[str, str, Ignores]]:
-        """Find what is copied of one folder; yield the folders in it to look into."""
+        """Find the files to copy of one folder; yield the folders in it to look into."""
         try:
             with os.scandir(place) as scanned:
                 entries = sorted(scanned, key=lambda entry: entry.name)
@@ -729,8 +729,8 @@ class _Walk:
         msg = (
             f"{whole} has {count(number, 'file')} ({size(total)}) of code, settings and small "
             f"texts; a job takes {amount(self.caps.files)} files, links and empty folders among them, and "
-            f"{size(self.caps.bytes)}. Most are in {listed(named)}. What is data stays in place, and the job "
-            f"reads it there, once {root / IGNORE_FILE} names it: add a line such as {given(line)}."
+            f"{size(self.caps.bytes)}. Most are in {listed(named)}. Data stay in place, and the job "
+            f"reads them there, once {root / IGNORE_FILE} names them: add a line such as {given(line)}."
         )
         raise CaptureError(msg)
 

@@ -276,7 +276,7 @@ class Client:
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "release"), body=body)
 
     def edit(self, job_id: str, edit: wire.JobEdit) -> wire.Job:
-        """Change priority, time limit or workers of a job that does not run, or move it to another project."""
+        """Change priority, time limit or workers of a job while it does not run, or move it to another project."""
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "edit"), body=edit)
 
     def _control(self, job_id: str, what: str) -> wire.Job:
@@ -792,7 +792,7 @@ class Client:
         return self._http.struct(wire.NeedList, "GET", "needs")
 
     def leave_need(self, need: str, days: float = 7.0) -> wire.NeedList:
-        """Leave an entry of `needs`, by its id, as it is for so many days; return what is left to do."""
+        """Leave an entry of `needs`, by its id, as it is for a number of days; return the remaining ones."""
         return self._http.struct(wire.NeedList, "POST", "needs/leave", body=wire.NeedLeave(id=need, days=days))
 
     def free_gpus(self, holder: str, *, end: bool = False) -> None:

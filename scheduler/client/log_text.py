@@ -52,7 +52,7 @@ class LogText:
         return printed + self._unfinished()
 
     def finish(self) -> str:
-        """Return the text to print at the end, or before other text: what has not ended, on lines of its own."""
+        """Return the text to print at the end, or before other text: unfinished lines, on their own lines."""
         line = f"{self._line(self._rest)}\n" if self._rest else ""
         reset = RESET if self._coloured else ""
         self._rest, self._coloured = "", False
@@ -128,7 +128,7 @@ def whole_text(text: str, *, colours: bool) -> str:
 
 
 def _rows(text: str) -> list[str]:
-    """Return the lines after all moves up; what is written over one follows it after a carriage return."""
+    """Return the lines after all moves up; text written over one follows it after a carriage return."""
     lines = text.split("\n")
     if not _UP.search(text):
         return lines

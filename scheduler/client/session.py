@@ -91,7 +91,7 @@ class SessionConnection:
         self._send(Channel.TAKEN, b"%d" % size)
 
     def send(self, data: bytes) -> None:
-        """Send input, and wait while the program has not taken what was sent before. No bytes end the input."""
+        """Send input, and wait while the program has not taken earlier input. No bytes end the input."""
         for start in range(0, len(data) or 1, MAX_FRAME):
             piece = data[start : start + MAX_FRAME]
             with self._changed:

@@ -21,7 +21,7 @@ from springtide.scheduler.store.queries import ledger
 
 logger = logging.getLogger(__name__)
 LOOK = 60.0
-"""Maximum time between two looks at what is spent, in seconds."""
+"""Maximum time between two looks at spending, in seconds."""
 
 Change = Callable[[Callable[[Transaction], None]], Awaitable[None]]
 
@@ -52,7 +52,7 @@ class Budgets:
         return month_of(self._clock(), self._zone)
 
     async def run(self) -> None:
-        """Follow what is spent until cancelled; an error is logged, and it is tried again."""
+        """Follow the spending until cancelled; an error is logged, and it is tried again."""
         while True:
             try:
                 await self.follow()

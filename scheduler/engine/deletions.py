@@ -135,7 +135,7 @@ class Deletions:
         await self._request(apply)
 
     async def forget(self, ended_before: float) -> None:
-        """Drop what was kept of the use of GPUs of deleted jobs that ended before that time.
+        """Drop the records of the use of GPUs of deleted jobs that ended before that time.
 
         Raises `StoreError`, or `Refusal` if the store cannot be written.
         """

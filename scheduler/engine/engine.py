@@ -92,7 +92,7 @@ BY_VALUE: Mapping[str, tuple[str, bool]] = {
 }
 """The value that has the order of a list, by the name of the order, and whether the largest comes first."""
 MAX_REPORTS = 100_000
-"""Maximum number of reports of a job that are looked at for the values at a step."""
+"""Maximum number of a job's reports searched for the values at a step."""
 MOST_NAMES = 20
 """Maximum number of names of values that a hint names."""
 REPORTS_AT_ONCE = 10_000
@@ -164,6 +164,8 @@ def _check_values(condition: Condition, runs: Sequence[Run], now: float) -> None
 class Engine:
     """A running engine: observes, plans, commits, acts. Call its methods from the event loop that opened it.
 
+    ``state`` is the committed state, for functions that read it; `change` is for those that change it.
+
     Methods raise `Refusal` for what the caller may not or cannot do; no other exception is meant for users.
     """
 
@@ -175,7 +177,7 @@ class Engine:
         self.job_times = parts.job_times
         self._parts = parts
         self._read_model = parts.read_model
-        self._state = parts.state
+        self.state = parts.state
         self._nodes = parts.nodes
         self._read = parts.store.read
         self.health = parts.store
@@ -192,7 +194,6 @@ class Engine:
         self.forecast_record = parts.forecast_record
         self.questions = parts.questions
         self.outbox = parts.outbox
-        self.default_projects = parts.default_projects
         self.idle_workspaces = parts.idle_workspaces
         self.sweeps = parts.sweeps
         self.reruns = parts.reruns
@@ -245,6 +246,12 @@ class Engine:
             await actuator.finished()
             await loop.rested()
 
+    # ---------- changes of the state
+
+    async def change(self, change: Callable[[Transaction], T]) -> T:
+        """Apply a change in a transaction, and return its result once that is on disk. Raises its `Refusal`."""
+        return await self._parts.mailbox.request(change)
+
     # ---------- jobs
 
     async def submit(
@@ -270,7 +277,7 @@ class Engine:
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
             return known
         check_lineage(lineage, self.settings)
-        parts, nodes, types, projects = self._parts, self._nodes, self._state.types, self._state.projects
+        parts, nodes, types, projects = self._parts, self._nodes, self.state.types, self.state.projects
         context = validation.ValidationContext(nodes.possible(), projects, self.settings, types, nodes.by_type)
         spec = validation.validate_submission(
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
@@ -306,7 +313,7 @@ class Engine:
 
     def running_spec(self, attempt: AttemptKey) -> JobSpec | None:
         """Return the spec of an attempt's job, None if it does not run or the job is being cancelled."""
-        job = self._state.jobs.get(attempt.job)
+        job = self.state.jobs.get(attempt.job)
         if job is None or job.live is None or job.live.number != attempt.attempt:
             return None
         return None if job.standing.stopping == messages.CANCEL else job.spec
@@ -316,14 +323,14 @@ class Engine:
         above = set(job_ids)
         found = [
             job.spec
-            for job in self._state.jobs.values()
+            for job in self.state.jobs.values()
             if not job.state.final and job.spec.trial is None and above.intersection(job.spec.submitters)
         ]
         return [spec.id for spec in sorted(found, key=lambda spec: spec.seq) if spec.id not in above]
 
     async def job_of_key(self, user: str, key: str) -> wire.Job | None:
         """Return the job that a user's submission key was accepted for, None if there is none."""
-        job_id = self._state.job_of_key.get((user, key))
+        job_id = self.state.job_of_key.get((user, key))
         if job_id is not None:
             return await self.job(job_id)
         try:
@@ -380,7 +387,7 @@ class Engine:
     async def _bundle(self, files: Mapping[str, bytes], spec: JobSpec) -> Bundle | None:
         """Save a job's files. Nothing is written if the job would be refused; raises `Refusal` then."""
         bundle = await asyncio.to_thread(pack, files) if files else None
-        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        transaction = Transaction(self.state, self._nodes, self._parts.clock())
         control.check_room(transaction, control.with_bundle(spec, bundle), self.settings)
         if bundle is None:
             return None
@@ -488,7 +495,7 @@ class Engine:
         if starts is not None:
             waiting = [self._read_model.waiting_id(job.id) for job in found[:limit]]
             await self._parts.forecasts.request(waiting, starts)
-        items = [self._read_model.job(self._state.jobs.get(job.id, job), full=False) for job in found[:limit]]
+        items = [self._read_model.job(self.state.jobs.get(job.id, job), full=False) for job in found[:limit]]
         more = len(found) > limit
         return wire.JobPage(items=items, next=paging.job_cursor(filter.order, found[limit - 1]) if more else None)
 
@@ -499,7 +506,7 @@ class Engine:
         first, limit = paging.page_bounds(cursor, limit)
         runs = await self._read(reading.newest_runs, query, MAX_LOOKED_AT + 1)
         now = self._parts.clock()
-        unfinished = self._state.jobs
+        unfinished = self.state.jobs
         looked_at = [unfinished[run.id].run if run.id in unfinished else run for run in runs[:MAX_LOOKED_AT]]
         found = await asyncio.to_thread(chosen_runs, looked_at, query, now)
         ids = [run.id for run in found[first or 0 : (first or 0) + limit]]
@@ -530,27 +537,27 @@ class Engine:
         start = min(start, end)
         uses = await self._read(reading.gpu_use, start, end)
         used, total = await self.usage.report("project", start, end), quotas.total_gpus(self._nodes.train())
-        return history.history(uses, start, end, total, quota_sums(self._state), measured=used.items)
+        return history.history(uses, start, end, total, quota_sums(self.state), measured=used.items)
 
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:
         """Return what a person may ask for in each of these projects."""
-        return pool_view.choices(self._state, self._nodes, self._read_model.standing(), projects, self.settings)
+        return pool_view.choices(self.state, self._nodes, self._read_model.standing(), projects, self.settings)
 
     def has_project(self, name: str) -> bool:
         """Return whether there is a project of that name."""
-        return name in self._state.projects
+        return name in self.state.projects
 
     def project_parents(self) -> dict[str, str | None]:
         """Return the project that each project is in, None for those in no other."""
-        return {record.name: record.project.parent for record in self._state.projects.values()}
+        return {record.name: record.project.parent for record in self.state.projects.values()}
 
     def has_quota(self, name: str) -> bool:
         """Return whether a project or one of its ancestors has a quota."""
-        return any(each.quota != 0 for each in validation.with_ancestors(name, self._state.policy_projects()))
+        return any(each.quota != 0 for each in validation.with_ancestors(name, self.state.policy_projects()))
 
     def gpu_types(self) -> list[str]:
         """Return the types of train GPUs, in the pool's order."""
-        return [each for each in self._state.types.train if each]
+        return [each for each in self.state.types.train if each]
 
     # ---------- projects and people
 
@@ -559,7 +566,7 @@ class Engine:
     ) -> wire.ProjectView:
         """Create a project; ``made_group`` records that the hub's group was created for it."""
         check_use(edit, self.settings.images)
-        await self._change(
+        await self.change(
             lambda transaction: project_admin.create_project(
                 transaction, name, edit, by, members, made_group=made_group
             )
@@ -571,57 +578,57 @@ class Engine:
     ) -> wire.ProjectView:
         """Change a project; the next plan follows it."""
         check_use(edit, self.settings.images)
-        await self._change(lambda transaction: project_admin.edit_project(transaction, name, edit, by, members))
+        await self.change(lambda transaction: project_admin.edit_project(transaction, name, edit, by, members))
         return self._project_view(name, members)
 
     async def freeze(
         self, project: str, request: wire.FreezeRequest, by: str, *, members: Members
     ) -> wire.ProjectView:
         """Let no job of a project start; those that run are paused, or may finish."""
-        await self._change(lambda transaction: freezes.freeze(transaction, project, request, by))
+        await self.change(lambda transaction: freezes.freeze(transaction, project, request, by))
         return self._project_view(project, members)
 
     async def unfreeze(self, project: str, by: str, *, members: Members) -> wire.ProjectView:
         """Let the jobs of a project start again."""
-        await self._change(lambda transaction: freezes.unfreeze(transaction, project, by))
+        await self.change(lambda transaction: freezes.unfreeze(transaction, project, by))
         return self._project_view(project, members)
 
     async def delete_project(self, name: str, by: str) -> bool:
         """Delete a project without unfinished jobs and children; return whether its group was created for it."""
-        return await self._change(lambda transaction: project_admin.delete_project(transaction, name, by))
+        return await self.change(lambda transaction: project_admin.delete_project(transaction, name, by))
 
     async def edit_person(self, name: str, edit: wire.PersonEdit, by: str, *, members: Members) -> wire.PersonView:
         """Set or remove a person's own build quota."""
-        await self._change(
+        await self.change(
             lambda transaction: project_admin.edit_person(
                 transaction, name, edit.build_quota, by, members, until=edit.until
             )
         )
-        return pool_view.person(self._state, name, quotas.projects_by_person(members).get(name, []))
+        return pool_view.person(self.state, name, quotas.projects_by_person(members).get(name, []))
 
     def check_members(self, after: Members, before: Members | None = None) -> None:
         """Raise `Refusal` if the build quotas of all members would exceed the build GPUs.
 
         With ``before``, a change that does not increase their sum is accepted.
         """
-        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        transaction = Transaction(self.state, self._nodes, self._parts.clock())
         project_admin.check_members(transaction, before, after)
 
     def admin(self, members: Members) -> wire.Admin:
         """Return all that the admin page shows."""
-        return pool_view.admin(self._state, self._nodes, self._read_model.standing(), members)
+        return pool_view.admin(self.state, self._nodes, self._read_model.standing(), members)
 
     # ---------- people who leave
 
     def preview_departure(self, leaver: Leaver, by: str) -> Left:
         """Return what would become of what a person has. Raises `Refusal` as `leave` does."""
-        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        transaction = Transaction(self.state, self._nodes, self._parts.clock())
         return departures.leave(transaction, self._with_channels(leaver), by)
 
     async def leave(self, leaver: Leaver, by: str) -> Left:
         """Hand over or cancel the jobs of a person, and give back what she has of her own."""
         asked = self._with_channels(leaver)
-        return await self._change(lambda transaction: departures.leave(transaction, asked, by))
+        return await self.change(lambda transaction: departures.leave(transaction, asked, by))
 
     def _with_channels(self, leaver: Leaver) -> Leaver:
         return dataclasses.replace(leaver, channels=self.settings.notifications.channels)
@@ -630,52 +637,49 @@ class Engine:
 
     def pool_file(self, memberships: Memberships) -> wire.PoolFileView:
         """Return projects, people and rules as a file."""
-        found = pool_file.present(self._state, memberships)
+        found = pool_file.present(self.state, memberships)
         return wire.PoolFileView(file=found, version=pool_file.version_of(found), locked=memberships.locked())
 
     def compare_pool_file(self, question: Question) -> Outcome:
         """Return what a file would change, and why it would be refused."""
-        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        transaction = Transaction(self.state, self._nodes, self._parts.clock())
         return pool_file.compared(transaction, question, self.settings.images)
 
     async def apply_pool_file(self, question: Question) -> Outcome:
         """Make the pool as a file has it, all but the members of groups. Raises `Refusal`."""
         images = self.settings.images
-        return await self._change(lambda transaction: pool_file.apply(transaction, question, images))
+        return await self.change(lambda transaction: pool_file.apply(transaction, question, images))
 
     def _project_view(self, name: str, members: Members) -> wire.ProjectView:
-        views = pool_view.project_views(self._state, self._nodes, self._read_model.standing(), members)
+        views = pool_view.project_views(self.state, self._nodes, self._read_model.standing(), members)
         return next(view for view in views if view.name == name)
-
-    async def _change(self, change: Callable[[Transaction], T]) -> T:
-        return await self._parts.mailbox.request(change)
 
     async def drain_node(self, request: wire.DrainRequest, by: str) -> None:
         """Let nothing new start on a node or GPU; jobs there are paused and resume elsewhere, or finish."""
-        await self._change(lambda transaction: drain(transaction, request, by))
+        await self.change(lambda transaction: drain(transaction, request, by))
 
     def bookings(self) -> wire.Bookings:
         """Return the bookings that hold or are to come."""
-        made = sorted(self._state.bookings.values(), key=lambda each: (each.start, each.number))
+        made = sorted(self.state.bookings.values(), key=lambda each: (each.start, each.number))
         return wire.Bookings(items=tuple(map(bookings.view, made)))
 
     async def book(self, request: wire.BookingRequest, by: str) -> wire.NewBooking:
         """Set nodes apart for nobody, or GPUs for a project, from a start to an end."""
-        return await self._change(lambda transaction: bookings.book(transaction, request, by))
+        return await self.change(lambda transaction: bookings.book(transaction, request, by))
 
     async def cancel_booking(self, number: int, by: str) -> None:
         """Take a booking back."""
-        await self._change(lambda transaction: bookings.cancel(transaction, number, by))
+        await self.change(lambda transaction: bookings.cancel(transaction, number, by))
 
     async def undrain_node(self, request: wire.UndrainRequest, by: str) -> None:
         """Let jobs start on a node or GPU again."""
-        await self._change(lambda transaction: undrain(transaction, request, by))
+        await self.change(lambda transaction: undrain(transaction, request, by))
 
     async def free_gpus(self, request: wire.FreeRequest, by: str) -> None:
         """Take the word of the admin ``by`` that something without a place has ended: its GPUs are free.
 
         With ``end`` a job leaves its GPUs, and an attempt that no record knows is ended. Raises `Refusal`: 404 for
-        what has a place, 409 while its processes live, or for a notebook that is to be ended.
+        a holder with a place, 409 while its processes live, or for a notebook that is to be ended.
         """
         found = drains.find(self.pool().unmatched, request.holder)
         if found.kind == "notebook":
@@ -687,13 +691,13 @@ class Engine:
             if alive:
                 raise drains.still_runs(found, alive)
             if found.kind == "job" and request.end:
-                await self._change(lambda transaction: drains.leave(transaction, found, by))
+                await self.change(lambda transaction: drains.leave(transaction, found, by))
                 return
             if request.end:
                 await executor.kill(key, now=True)
             else:
                 self._parts.mailbox.post(drains.gone(key, by, self._parts.clock()))
-            await self._change(lambda transaction: drains.record(transaction, found, by, end=request.end))
+            await self.change(lambda transaction: drains.record(transaction, found, by, end=request.end))
         except ExecutorError as error:
             raise Refusal(409, "attempt", str(error)) from error
 
@@ -701,12 +705,12 @@ class Engine:
         for running in await self.running_notebooks():
             if (running.user, running.server) == (found.user, found.name):
                 raise drains.still_runs(found, running.place)
-        await self._change(lambda transaction: drains.record(transaction, found, by, end=False))
+        await self.change(lambda transaction: drains.record(transaction, found, by, end=False))
         await self.release_workspace(found.user, found.name, since=found.since)
 
     async def record_end(self, found: wire.UnmatchedView, by: str) -> None:
         """Record that an admin has ended something without a place."""
-        await self._change(lambda transaction: drains.record(transaction, found, by, end=True))
+        await self.change(lambda transaction: drains.record(transaction, found, by, end=True))
 
     # ---------- the audit trail
 
@@ -727,7 +731,7 @@ class Engine:
         return self._entry_view(await self._audit_record(audit_id))
 
     def _entry_view(self, record: AuditRecord) -> wire.AuditEntry:
-        return job_view.audit(record, undo=project_admin.may_undo(record, self._state.bookings))
+        return job_view.audit(record, undo=project_admin.may_undo(record, self.state.bookings))
 
     async def _audit_record(self, audit_id: int) -> AuditRecord:
         record = await self._read(reading.audit_entry, audit_id)
@@ -738,7 +742,7 @@ class Engine:
     async def undo(self, audit_id: int, by: str, *, members: Members) -> wire.AuditEntry:
         """Undo a change of a project or person and return the new entry."""
         record = await self._audit_record(audit_id)
-        entry = await self._change(lambda transaction: project_admin.undo(transaction, record, by, members))
+        entry = await self.change(lambda transaction: project_admin.undo(transaction, record, by, members))
         return self._entry_view(entry)
 
     async def record(
@@ -766,26 +770,26 @@ class Engine:
                 transaction.hub_groups.put(HubGroup(subject, tuple(after["members"]), leads))
             return transaction.add_audit_entry(who, what, subject, before, after, project=project)
 
-        return await self._change(add)
+        return await self.change(add)
 
     # ---------- people
 
     def identity(self, user: str) -> str | None:
         """Return which user of JupyterHub has this name, as far as the pool knows; None if it knows none."""
-        known = self._state.hub_users.get(user)
+        known = self.state.hub_users.get(user)
         return None if known is None else known.identity
 
     def hub_names(self) -> set[str]:
         """Return the names of all users of JupyterHub that the pool knows and that had not left."""
-        return {user.name for user in self._state.hub_users.values() if user.standing is not HubStanding.LEFT}
+        return {user.name for user in self.state.hub_users.values() if user.standing is not HubStanding.LEFT}
 
     async def follow_hub(self, seen: hub_users.Seen) -> bool:
         """Let jobs, and what else the pool keeps of people, follow the users and groups of JupyterHub.
 
         Returns whether a name is no longer that of who had it.
         """
-        renamed = await self._change(lambda transaction: hub_users.follow(transaction, seen))
-        await self._parts.executor.follow_users(self._state.names_by_identity())
+        renamed = await self.change(lambda transaction: hub_users.follow(transaction, seen))
+        await self._parts.executor.follow_users(self.state.names_by_identity())
         return renamed
 
     # ---------- workspaces
@@ -805,7 +809,7 @@ class Engine:
         ``projects`` are the person's; an empty ``gpu_type`` means any. ``runs_on`` are the UUIDs of GPUs that the
         workspace runs on already. Raises `Refusal` beyond the build quota.
         """
-        record = await self._change(
+        record = await self.change(
             lambda transaction: workspaces.reserve(
                 transaction, user, server, gpus, projects, gpu_type=gpu_type, runs_on=runs_on
             )
@@ -814,7 +818,7 @@ class Engine:
 
     async def release_workspace(self, user: str, server: str, *, since: float | None = None) -> None:
         """Release a workspace's GPUs; with ``since``, only if they were reserved at that time."""
-        await self._change(lambda transaction: workspaces.release(transaction, user, server, since))
+        await self.change(lambda transaction: workspaces.release(transaction, user, server, since))
 
     async def running_notebooks(self) -> Sequence[RunningNotebook]:
         """Return the notebook servers that run, as the executor sees them and whatever the hub knows of them.
@@ -839,16 +843,16 @@ class Engine:
         Returns those whose GPUs have no place for them. Raises `Refusal` 503 while it is not known what runs.
         """
         running = await self.running_notebooks()
-        return await self._change(lambda transaction: workspaces.adopt(transaction, running)) if running else ()
+        return await self.change(lambda transaction: workspaces.adopt(transaction, running)) if running else ()
 
     def workspaces(self) -> list[wire.Workspace]:
         """Return every workspace."""
         labels = self._read_model.view_context().labels
-        return [job_view.workspace(record, labels) for record in self._state.workspaces.values()]
+        return [job_view.workspace(record, labels) for record in self.state.workspaces.values()]
 
     def build_quota(self, user: str, projects: Sequence[str]) -> wire.BuildQuota:
         """Return a person's build quota, its use, and the free build GPUs."""
-        return workspaces.build_quota(self._state, self._nodes, user, projects)
+        return workspaces.build_quota(self.state, self._nodes, user, projects)
 
     # ---------- logs, reports, outputs
 

@@ -18,7 +18,7 @@ from springtide.scheduler.store.ledger import DAY
 from springtide.scheduler.store.queries import ledger
 
 KEPT_FOR: Final = 30.0
-"""Time for which what was read of the last days is good for other callers, in seconds."""
+"""Time for which the figures of the last days serve other callers, in seconds."""
 
 
 class Home:

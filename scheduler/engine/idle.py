@@ -13,7 +13,7 @@ from springtide.scheduler.engine.state.endings import check_until, end_at, until
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Project
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, unknown_project
 from springtide.scheduler.store.tables import (
     POOL,
     EndingKey,
@@ -235,7 +235,7 @@ def set_rule(
     check_until(until, transaction.now)
     scope, name = key
     if scope is RuleScope.PROJECT and name not in transaction.projects:
-        raise Refusal(404, "not_found", f"There is no project {given(name)}.", field="project")
+        raise unknown_project(name, "project")
     record = transaction.idle_rules.get(key)
     before, ends = None if record is None else record.rule, ending_key(key)
     if before != rule or until_of(transaction.endings, ends) != until:

@@ -1,4 +1,4 @@
-"""What needs administrators: found at intervals, announced once, told to owners, and left as it is for a time."""
+"""Needs of administrators: found at intervals, announced once, passed on to owners, left for a time."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ LOOK_EVERY: Final = 60.0
 IDLE_FOR: Final = 3_600.0
 """Time without use from which held GPUs need somebody, in seconds."""
 GONE_FOR: Final = 3_600.0
-"""Time after which what was seen no more is forgotten, in seconds."""
+"""Time after which an entry that is seen no more is forgotten, in seconds."""
 TOLD_FOR: Final = DAY
-"""Time for which what its owner was told is left as it is, in seconds."""
+"""Time for which an entry is left once its owner was notified, in seconds."""
 KEEP_DAYS: Final = 400
 """Number of days of which idle GPUs are kept."""
 OWN_CAUSES: Final = frozenset({"delivery-no-address", "delivery-address-removed", "delivery-not-allowed"})
@@ -88,7 +88,7 @@ class Needs:
             await asyncio.sleep(LOOK_EVERY)
 
     async def look(self) -> None:
-        """Record what has come and gone, which announces what has come, and the GPUs that are idle meanwhile."""
+        """Record new and ended entries, which announces the new ones, and the GPUs that are idle meanwhile."""
         state, now = self._read_model.state, self._clock()
         found = await self._found()
         seconds = 0.0 if self._looked is None else max(0.0, min(now - self._looked, 2 * LOOK_EVERY))
@@ -138,7 +138,7 @@ class Needs:
     # ---------- actions of administrators
 
     async def leave(self, need: str, days: float, by: str) -> None:
-        """Leave an entry as it is for so many days. Raises `Refusal` 404 for one that is not there."""
+        """Leave an entry as it is for a number of days. Raises `Refusal` 404 for one that is not there."""
         found, until = await self._one(need), self._clock() + days * DAY
         await self._put(found, by, "need.leave", {"until": until}, left_until=until, left_by=by)
 

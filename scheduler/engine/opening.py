@@ -16,7 +16,6 @@ from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine.budgets import Budgets
 from springtide.scheduler.engine.change_requests import ChangeRequests
 from springtide.scheduler.engine.copies import Copies
-from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
 from springtide.scheduler.engine.engine import Engine
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
@@ -220,7 +219,7 @@ async def _follow_inventory(
 ) -> None:
     """Add the nodes' GPU types, and the present places of the held GPUs, which ``statuses`` report.
 
-    The ledger follows what is held and the facts of the pool, such as prices, which may differ from before.
+    The ledger follows the holdings and the facts of the pool, such as prices, which may differ from before.
     """
     transaction = Transaction(state, nodes, now)
     transaction.follow_types()
@@ -447,7 +446,6 @@ def _compose(
         presets=Presets(state, nodes, mailbox.request, settings),
         ledger_sums=ledger_sums,
         outbox=outbox,
-        default_projects=DefaultProjects(state, mailbox.request),
         idle_workspaces=idle_workspaces,
         needs=Needs(
             read_model,

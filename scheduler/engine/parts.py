@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from springtide.scheduler.engine.budgets import Budgets
 from springtide.scheduler.engine.change_requests import ChangeRequests
 from springtide.scheduler.engine.copies import Copies
-from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.deletions import Deletions
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
@@ -99,7 +98,6 @@ class EngineParts:
     presets: Presets
     ledger_sums: LedgerSums
     outbox: Outbox
-    default_projects: DefaultProjects
     idle_workspaces: IdleWorkspaces
     actuator: Actuator
     populations: Populations

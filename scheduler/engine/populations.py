@@ -97,7 +97,7 @@ class Populations:
             await asyncio.wait(list(self._tasks.values()))
 
     async def stop(self) -> None:
-        """Stop. What was not committed is decided and copied again after the next start."""
+        """Stop. A generation that was not committed is decided and copied again after the next start."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -144,7 +144,7 @@ class Populations:
             del self._tasks[sweep_id]
 
     async def _begin_next(self, sweep: JobRecord) -> None:
-        """Decide the next generation, copy its checkpoints, have it begin, and delete what is needed no more."""
+        """Decide the next generation, copy its checkpoints, have it begin, and delete unneeded copies."""
         following = await self._decide(sweep)
         self._copies.hold(following.begins)
         try:

@@ -115,7 +115,7 @@ class BudgetMonth:
     budgets: Sequence[BudgetRecord]
 
     def spent(self, connection: Connection, parents: Parents, now: float) -> list[SpentBudget]:
-        """Return what was spent of each budget by ``now``; ``parents`` are those of projects."""
+        """Return the spending of each budget by ``now``; ``parents`` are those of projects."""
         spent = ledger.spent(connection, self.month.start, self.month.end, now)
         found = with_those_inside(spent, [each.project for each in self.budgets], parents)
         return [SpentBudget(each, found[each.project]) for each in self.budgets]

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from springtide.scheduler import model
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.gpu_types import DeclaredTypes
 from springtide.scheduler.notifications import NotificationSettings

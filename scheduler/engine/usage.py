@@ -157,7 +157,7 @@ class GpuUsage:
         try:
             await self.recall()
         except StoreError as error:
-            logger.warning("What was measured before is not known: %s", error)
+            logger.warning("Earlier measurements are not known: %s", error)
         while True:
             now = self._clock()
             interval = int(now) // FINE * FINE

@@ -9,5 +9,5 @@ PRIVATE_PREFIXES = ("JUPYTERHUB_", "SPRINGTIDE_", "CONFIGPROXY_")
 
 
 def environment_of_worker() -> dict[str, str]:
-    """Return the environment of the service without what is private."""
+    """Return the environment of the service without private variables."""
     return {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE_PREFIXES)}

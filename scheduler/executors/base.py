@@ -22,7 +22,7 @@ from typing import BinaryIO, Final, TypeAlias
 
 import msgspec
 
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.search import DAMAGED, GONE
@@ -496,7 +496,7 @@ class Executor(ABC):
     async def kill(self, key: AttemptKey, *, now: bool = False) -> None:
         """Ask an attempt to end for good; kill what still runs after its grace period.
 
-        A pause before has begun that period. ``now`` leaves no time to save: what was asked before is killed at
+        A pause before has begun that period. ``now`` leaves no time to save: an attempt asked before is killed at
         once, and other attempts within a few seconds.
 
         Raises `ExecutorError` if no launch of the attempt has worked.
@@ -575,7 +575,7 @@ class Executor(ABC):
         spec: AttemptSpec,
         also: str = "",  # noqa: ARG002 - some need it
     ) -> tuple[SavedCheckpoint, ...]:
-        """Return the checkpoints of a job that has started, the newest first.
+        """Return the checkpoints of a started job, the newest first.
 
         ``spec`` is any attempt of it; ``also`` is the path of a recognised checkpoint that is the job's although
         it is older. Raises `ExecutorError` if its files cannot be read.

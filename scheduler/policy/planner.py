@@ -71,7 +71,7 @@ class Planner:
         self._memos = {gpu_type: self._make_memo(state) for gpu_type, state in self._states.items()}
 
     def _pass_time(self, now: float) -> None:
-        """Take in what has changed by itself, whichever way the clock went."""
+        """Take in changes by time alone, whichever way the clock went."""
         if self._timed and (now >= self._changes_at or now < self._now):
             self._index(now)
         self._now = now

@@ -219,7 +219,7 @@ class Books:
                 self.recent_use[use.key] = use
 
     def pass_time(self, now: float) -> None:
-        """Take in what has changed by itself until ``now``, whichever way the clock went."""
+        """Take in changes by time alone until ``now``, whichever way the clock went."""
         before, self.now = self.now, now
         if not self._timetabled:
             return

@@ -36,7 +36,7 @@ def check_job(books: Books, job: Job) -> Iterator[Breach]:
 
 
 def _closed_under(books: Books, job: Job) -> str:
-    """Return a node of a job that is closed now, empty if none is."""
+    """Return a job's node that is closed now, empty if none is."""
     names = {worker.node for worker in job.placement if worker.node in books.nodes}
     return next((name for name in sorted(names) if is_closed(books.nodes[name], books.now)), "")
 

@@ -1,4 +1,4 @@
-"""The parts of a scenario that tell of a past: what befell its jobs, and changes of its pool."""
+"""The parts of a scenario about its past: what befell its jobs, and changes of its pool."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Circumstances:
 
 
 USUAL = Circumstances()
-"""Those of a job that runs from its submission to its end, and saves when it is asked to pause."""
+"""Circumstances of a job in one run from submission to end, which saves when it is asked to pause."""
 
 
 def circumstances_of(part: JobPart) -> Circumstances | None:

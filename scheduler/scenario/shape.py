@@ -52,7 +52,7 @@ class NodePart(Part, frozen=True, kw_only=True):
 
 
 class AmountsAtTimePart(Part, frozen=True, kw_only=True):
-    """Another quota and limit of a project from a time to another; what is left out stays as it is."""
+    """Another quota and limit of a project from a time to another; a field left out stays as it is."""
 
     start: Seconds
     end: Seconds

@@ -1,4 +1,4 @@
-"""Requests of people for changes: what somebody asks for, and what has become of it."""
+"""Requests of people for changes: the wanted change, and its outcome."""
 
 from __future__ import annotations
 

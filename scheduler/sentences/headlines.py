@@ -221,7 +221,7 @@ def _beyond_quota(p: Params) -> Parts:
 
 
 def _drained_first(p: Params) -> Parts:
-    """Yield what is drained until when, if the pool can run the job then."""
+    """Yield the drained nodes and their ends, if the pool can run the job then."""
     if (drains := first_drains(p)) is not None:
         what = shortened(drains.what, LONGEST_NAME + len("the node "))
         words = f"Waiting: {what} {plural(drains.number, 'is', 'are')} drained"

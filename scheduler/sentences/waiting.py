@@ -264,7 +264,7 @@ def _drained(p: Params) -> Sentences:
 
 
 def _closes_first(p: Params) -> Sentences:
-    """Yield that nodes close before the job would have left them, and what is known of the job."""
+    """Yield that nodes close before the job would have left them, and the known run time of the job."""
     nodes = [labelled(name) for name in names(p, "nodes")]
     where = f"the {plural(len(nodes), 'node', 'nodes')} {listed(nodes)}"
     first = label(p, "first")

@@ -56,7 +56,7 @@ def settings_of(
     surplus: Surplus | None = None,
     min_runtime: float | None = None,
 ) -> Settings:
-    """Return the settings of a simulation: what is named here, else as the scenario says, else the usual ones."""
+    """Return the settings of a simulation: those given, else those of the scenario, else the usual ones."""
     usual = Settings()
     return Settings(
         order=order or given.order or usual.order,

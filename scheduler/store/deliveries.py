@@ -17,7 +17,7 @@ from springtide.scheduler.store import schema
 from springtide.scheduler.store.rows import Rows, as_json
 
 MOST_TRIED = 1_000
-"""Number of the latest deliveries that tell whether a channel fails."""
+"""Number of the latest deliveries that show whether a channel fails."""
 _table = schema.deliveries
 _open_states = [state.value for state in OPEN]
 _settle = (
@@ -86,7 +86,7 @@ def latest(connection: Connection, user: str, channels: Sequence[Channel]) -> di
 def failing(connection: Connection, since: float, own: Collection[str]) -> dict[Channel, tuple[float, Reason]]:
     """Return since when no message by a channel has arrived, and why the latest did not, of those that fail.
 
-    Only what was tried after ``since`` counts; the reasons ``own`` are those of single people.
+    Only attempts after ``since`` count; the reasons ``own`` are those of single people.
     """
     tried = (_table.c.state.in_([DeliveryState.SENT.value, DeliveryState.FAILED.value])) | _table.c.why.is_not(
         None

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import replace
+from enum import Enum
 from operator import attrgetter
-from typing import Any, Generic, Protocol, TypeVar, overload
+from types import NoneType, UnionType
+from typing import Any, Final, Generic, Protocol, TypeVar, get_args, get_type_hints, overload
 
 import sqlalchemy
-from sqlalchemy import Column, Connection, and_, bindparam, delete, select
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    Integer,
+    String,
+    Text,
+    and_,
+    bindparam,
+    delete,
+    select,
+)
+from sqlalchemy.types import TypeEngine
 
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.rows import Rows, plain
+
+LONGEST_WORD: Final = 16
+"""Maximum length of the value of an enumeration."""
+LENGTHS: Final = {
+    **dict.fromkeys(("by", "gpu", "left_by", "name", "node", "server", "told_by", "user"), 255),
+    **dict.fromkeys(("identity", "job", "project"), 64),
+    **dict.fromkeys(("id", "subject"), 512),
+    **dict.fromkeys(("kind", "month"), LONGEST_WORD),
+    "gpu_type": 128,
+}
+"""Maximum lengths of texts in keyed state by the name of their field; those of other fields have none."""
+NUMBERS: Final[Mapping[Any, type[TypeEngine[Any]]]] = {bool: Boolean, int: Integer, float: Double}
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -19,6 +46,10 @@ V = TypeVar("V")
 
 class Table(Rows[V], Generic[K, V]):
     """One kind of keyed state: records of a class by the primary key of an SQL table; see `Rows`.
+
+    Its columns are the fields of the record, see `columns_of`, unless ``columns`` are given. ``key`` are the names
+    of the key's fields, ``defaults`` the values of columns in rows older than these, ``lengths`` those of texts
+    that differ from `LENGTHS`.
 
     ``order`` is the path of the field by which records are sorted. A table ``by_person`` has names of people as
     keys; its records follow renamed people. Changes of an ``urgent`` table call for a commit; those of another are
@@ -32,13 +63,17 @@ class Table(Rows[V], Generic[K, V]):
         name: str,
         record: type[V],
         *columns: Column[Any],
+        key: Sequence[str] = (),
+        defaults: Mapping[str, str] | None = None,
+        lengths: Mapping[str, int] | None = None,
         fields: Mapping[str, str] | None = None,
         body: str | None = None,
         order: str | None = None,
         by_person: bool = False,
         urgent: bool = True,
     ) -> None:
-        super().__init__(sqlalchemy.Table(name, schema.metadata, *columns), record, fields=fields, body=body)
+        made = columns or columns_of(record, key, defaults or {}, {**LENGTHS, **(lengths or {})})
+        super().__init__(sqlalchemy.Table(name, schema.metadata, *made), record, fields=fields, body=body)
         self.by_person = by_person
         self.urgent = urgent
         self._rank: Any = None if order is None else attrgetter(order)
@@ -87,6 +122,41 @@ class Table(Rows[V], Generic[K, V]):
     def _old(self, key: K) -> dict[str, Any]:
         values: Any = key if len(self._keys) > 1 else (key,)
         return {f"old_{name}": plain(value) for name, value in zip(self._keys, values, strict=True)}
+
+
+def columns_of(
+    record: type, key: Collection[str], defaults: Mapping[str, str], lengths: Mapping[str, int]
+) -> list[Column[Any]]:
+    """Return a column for each field of a record, by its type; all that is no number or text is JSON.
+
+    ``lengths`` are the maximum lengths of texts by the name of the field.
+    """
+    types = {name: _column_type(hint, lengths.get(name)) for name, hint in get_type_hints(record).items()}
+    return [
+        Column(
+            name,
+            column_type,
+            primary_key=name in key,
+            nullable=nullable and name not in key,
+            server_default=defaults.get(name),
+            autoincrement=False,
+        )
+        for name, (column_type, nullable) in types.items()
+    ]
+
+
+def _column_type(hint: Any, length: int | None) -> tuple[TypeEngine[Any], bool]:
+    """Return the type of a field's column, and whether it may be NULL."""
+    types = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    nullable = NoneType in types or hint is Any
+    kind, *others = (each for each in types if each is not NoneType)
+    if others or not isinstance(kind, type):
+        return Text(), nullable
+    if kind in NUMBERS:
+        return NUMBERS[kind](), nullable
+    if issubclass(kind, Enum):
+        return String(LONGEST_WORD), nullable
+    return String(length) if kind is str and length is not None else Text(), nullable
 
 
 class Overlay(Mapping[K, V]):

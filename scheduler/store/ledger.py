@@ -1,7 +1,7 @@
 """The ledger of held GPUs: open holdings and present facts as keyed state, closed ones as entries; pure.
 
 A *holding* is what an attempt or a workspace holds now. It consists of pieces: another begins when something of
-what is held changes. Pieces become entries of the ledger when the holding ends, so that no entry ever changes:
+it changes. Pieces become entries of the ledger when the holding ends, so that no entry ever changes:
 an attempt may have ended before the last change, and a step of the system clock shifts what is open. Sums of
 entries by hour, day and month are kept for good.
 """
@@ -48,7 +48,7 @@ class Borrowed(NamedTuple):
 
 
 class Held(Struct, frozen=True, omit_defaults=True):
-    """What is held at a moment, by whom and for which kind of work.
+    """The GPUs held at a moment, by whom and for which kind of work.
 
     ``borrowed`` of the ``gpus`` are beyond the project's quota, ``nodes`` has the number on each node, ``price``
     is that of a GPU-hour, None if there is none.
@@ -69,7 +69,7 @@ class Held(Struct, frozen=True, omit_defaults=True):
 
 
 class Piece(Struct, frozen=True):
-    """What is held from ``start`` until the next piece, or the end of the holding."""
+    """The GPUs held from ``start`` until the next piece, or the end of the holding."""
 
     start: float
     held: Held
@@ -96,7 +96,7 @@ class Holding:
     pieces: tuple[Piece, ...]
 
     def held_from(self, start: float, held: Held) -> Holding:
-        """Return the holding after a change of what is held."""
+        """Return the holding after a change of its GPUs."""
         last = self.pieces[-1] if self.pieces else None
         if last is None:
             return replace(self, pieces=(Piece(start, held),))

@@ -43,7 +43,7 @@ def rescue(writer: Engine, place: Place, error: StoreMovedError, epoch: int) -> 
                     f"file in the place of the store (mv {copy} {place.database}), and start the service again."
                 )
     except (sqlite3.Error, OSError) as failed:
-        done = f"What was accepted could not be saved: {failed}. Nothing more is accepted."
+        done = f"Accepted changes could not be saved: {failed}. Nothing more is accepted."
         return StoreMovedError(f"{error} {done}", log_only=error.log_only)
     return StoreMovedError(f"{error} {done}", log_only=error.log_only, saved=True)
 

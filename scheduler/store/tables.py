@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from sqlalchemy import Boolean, Column, Double, Integer, String, Text
+from sqlalchemy import Boolean, Column, Integer, String, Text
 
 from springtide.scheduler.budgets import BeyondBudget, BudgetUnit, Spent, level_of
 from springtide.scheduler.model import PRIORITIES, Amount, Project, RecentUse
@@ -153,7 +153,7 @@ class DrainRecord:
 
 @dataclass(frozen=True, slots=True)
 class BookingRecord:
-    """What is set apart from ``start`` to ``end``, times of the system clock, by the admin ``by``.
+    """Nodes or GPUs set apart from ``start`` to ``end``, times of the system clock, by the admin ``by``.
 
     Either ``nodes`` for nobody, as for a maintenance, or ``gpus`` for a ``project``, by which its quota is higher
     meanwhile; those of the projects that it ``lends`` from are lower. ``number`` is that of its entry in the audit
@@ -227,7 +227,7 @@ class BudgetRecord:
 
     @property
     def spent(self) -> float:
-        """What is spent in the month, in the unit of the budget."""
+        """The spending of the month, in the unit of the budget."""
         return Spent(self.gpu_hours, self.cost).of(self.unit)
 
     @property
@@ -242,7 +242,7 @@ class BudgetRecord:
 
 
 class EndingKind(StrEnum):
-    """What has another value for a time: a person's build quota, an idle rule, or a field of a project."""
+    """A thing with another value for a time: a person's build quota, an idle rule, or a field of a project."""
 
     PERSON = "person"
     IDLE_RULE = "idle_rule"
@@ -484,11 +484,7 @@ class Tables:
         by_person=True,
     )
     default_projects = Table[str, DefaultProject](
-        "default_projects",
-        DefaultProject,
-        Column("user", String(255), primary_key=True),
-        Column("project", String(64), nullable=False),
-        by_person=True,
+        "default_projects", DefaultProject, key=("user",), by_person=True
     )
     notification_choices = Table[str, NotificationChoice](
         "notification_choices",
@@ -499,216 +495,33 @@ class Tables:
         by_person=True,
     )
     workspaces = Table[WorkspaceKey, WorkspaceRecord](
-        "workspaces",
-        WorkspaceRecord,
-        Column("user", String(255), primary_key=True),
-        Column("server", String(255), primary_key=True),
-        Column("node", String(255), nullable=False),
-        Column("gpus", Text, nullable=False),
-        Column("since", Double, nullable=False),
-        Column("gpu_type", String(128), nullable=False, server_default=""),
-        Column("uuids", Text, nullable=False, server_default="[]"),
+        "workspaces", WorkspaceRecord, key=("user", "server"), defaults={"gpu_type": "", "uuids": "[]"}
     )
-    idle_rules = Table[RuleKey, IdleRuleRecord](
-        "idle_rules",
-        IdleRuleRecord,
-        Column("scope", String(16), primary_key=True),
-        Column("name", String(255), primary_key=True),
-        Column("tell_after", Double, nullable=True),
-        Column("notice", Double, nullable=True),
-    )
-    idle_records = Table[WorkspaceKey, IdleRecord](
-        "idle_workspaces",
-        IdleRecord,
-        Column("user", String(255), primary_key=True),
-        Column("server", String(255), primary_key=True),
-        Column("reserved", Double, nullable=False),
-        Column("gpus", Integer, nullable=False),
-        Column("told", Double, nullable=True),
-        Column("stops", Double, nullable=True),
-        Column("kept", Double, nullable=True),
-        Column("stopping", Double, nullable=True),
-        Column("stopped", Double, nullable=True),
-        Column("unused", Double, nullable=False),
-    )
-    drains = Table[str, DrainRecord](
-        "drains",
-        DrainRecord,
-        Column("node", String(255), primary_key=True),
-        Column("by", String(255), nullable=False),
-        Column("since", Double, nullable=False),
-        Column("why", Text, nullable=False),
-        Column("finish", Boolean, nullable=False),
-        Column("until", Double, nullable=True),
-        Column("booking", Integer, nullable=True),
-    )
-    bookings = Table[int, BookingRecord](
-        "bookings",
-        BookingRecord,
-        Column("number", Integer, primary_key=True, autoincrement=False),
-        Column("by", String(255), nullable=False),
-        Column("start", Double, nullable=False),
-        Column("end", Double, nullable=False),
-        Column("why", Text, nullable=False),
-        Column("nodes", Text, nullable=False),
-        Column("project", String(64), nullable=False),
-        Column("gpus", Text, nullable=True),
-        Column("lends", Text, nullable=False),
-        Column("begun", Boolean, nullable=False),
-        Column("repeats", Text, nullable=True),
-    )
-    gpu_drains = Table[str, GpuDrainRecord](
-        "gpu_drains",
-        GpuDrainRecord,
-        Column("gpu", String(255), primary_key=True),
-        Column("by", String(255), nullable=False),
-        Column("since", Double, nullable=False),
-        Column("why", Text, nullable=False),
-        Column("finish", Boolean, nullable=False),
-        Column("until", Double, nullable=True),
-    )
-    freezes = Table[str, FreezeRecord](
-        "freezes",
-        FreezeRecord,
-        Column("project", String(64), primary_key=True),
-        Column("by", String(255), nullable=False),
-        Column("since", Double, nullable=False),
-        Column("why", Text, nullable=False),
-        Column("finish", Boolean, nullable=False),
-        Column("until", Double, nullable=True),
-    )
-    budgets = Table[str, BudgetRecord](
-        "budgets",
-        BudgetRecord,
-        Column("project", String(64), primary_key=True),
-        Column("amount", Double, nullable=False),
-        Column("unit", String(16), nullable=False),
-        Column("beyond", String(16), nullable=False),
-        Column("by", String(255), nullable=False),
-        Column("since", Double, nullable=False),
-        Column("month", String(16), nullable=False),
-        Column("gpu_hours", Double, nullable=False),
-        Column("cost", Double, nullable=False),
-        Column("told", Integer, nullable=False),
-    )
+    idle_rules = Table[RuleKey, IdleRuleRecord]("idle_rules", IdleRuleRecord, key=("scope", "name"))
+    idle_records = Table[WorkspaceKey, IdleRecord]("idle_workspaces", IdleRecord, key=("user", "server"))
+    drains = Table[str, DrainRecord]("drains", DrainRecord, key=("node",))
+    bookings = Table[int, BookingRecord]("bookings", BookingRecord, key=("number",))
+    gpu_drains = Table[str, GpuDrainRecord]("gpu_drains", GpuDrainRecord, key=("gpu",))
+    freezes = Table[str, FreezeRecord]("freezes", FreezeRecord, key=("project",))
+    budgets = Table[str, BudgetRecord]("budgets", BudgetRecord, key=("project",))
     presets = Table[PresetKey, PresetRecord](
-        "presets",
-        PresetRecord,
-        Column("project", String(64), primary_key=True),
-        Column("name", String(64), primary_key=True),
-        Column("about", Text, nullable=False),
-        Column("options", Text, nullable=False),
-        Column("by", String(255), nullable=False),
-        Column("at", Double, nullable=False),
+        "presets", PresetRecord, key=("project", "name"), lengths={"name": 64}
     )
-    endings = Table[EndingKey, Ending](
-        "endings",
-        Ending,
-        Column("kind", String(16), primary_key=True),
-        Column("subject", String(512), primary_key=True),
-        Column("until", Double, nullable=False),
-        Column("by", String(255), nullable=False),
-        Column("before", Text, nullable=True),
-        Column("refused", Text, nullable=False),
-        Column("tried", Double, nullable=False),
-    )
-    hub_users = Table[str, HubUser](
-        "hub_users",
-        HubUser,
-        Column("name", String(255), primary_key=True),
-        Column("identity", String(64), nullable=False),
-        Column("standing", String(16), nullable=False),
-    )
-    hub_groups = Table[str, HubGroup](
-        "hub_groups",
-        HubGroup,
-        Column("project", String(64), primary_key=True),
-        Column("members", Text, nullable=False),
-        Column("leads", Text, nullable=False, server_default="[]"),
-    )
-    deleted_jobs = Table[str, DeletedJob](
-        "deleted_jobs",
-        DeletedJob,
-        Column("job", String(64), primary_key=True),
-        Column("at", Double, nullable=False),
-        Column("ended", Double, nullable=False),
-        Column("files", Text, nullable=False),
-    )
-    needs = Table[str, NeedRecord](
-        "needs",
-        NeedRecord,
-        Column("id", String(512), primary_key=True),
-        Column("kind", String(16), nullable=False),
-        Column("since", Double, nullable=False),
-        Column("said", Text, nullable=False),
-        Column("user", String(255), nullable=False),
-        Column("job", String(64), nullable=False),
-        Column("gone", Double, nullable=True),
-        Column("told", Double, nullable=True),
-        Column("told_by", String(255), nullable=False),
-        Column("left_until", Double, nullable=True),
-        Column("left_by", String(255), nullable=False),
-    )
-    change_requests = Table[int, ChangeRequestRecord](
-        "change_requests",
-        ChangeRequestRecord,
-        Column("number", Integer, primary_key=True, autoincrement=False),
-        Column("user", String(255), nullable=False),
-        Column("wanted", Text, nullable=False),
-        Column("why", Text, nullable=False),
-        Column("at", Double, nullable=False),
-        Column("expires", Double, nullable=False),
-        Column("state", String(16), nullable=False),
-        Column("decided", Double, nullable=True),
-        Column("by", String(255), nullable=False),
-        Column("answer", Text, nullable=False),
-        Column("granted", Text, nullable=True),
-    )
-    monthly_reports = Table[str, MonthlyReport](
-        "monthly_reports",
-        MonthlyReport,
-        Column("month", String(16), primary_key=True),
-        Column("at", Double, nullable=False),
-        Column("empty", Boolean, nullable=False),
-    )
+    endings = Table[EndingKey, Ending]("endings", Ending, key=("kind", "subject"))
+    hub_users = Table[str, HubUser]("hub_users", HubUser, key=("name",))
+    hub_groups = Table[str, HubGroup]("hub_groups", HubGroup, key=("project",), defaults={"leads": "[]"})
+    deleted_jobs = Table[str, DeletedJob]("deleted_jobs", DeletedJob, key=("job",))
+    needs = Table[str, NeedRecord]("needs", NeedRecord, key=("id",))
+    change_requests = Table[int, ChangeRequestRecord]("change_requests", ChangeRequestRecord, key=("number",))
+    monthly_reports = Table[str, MonthlyReport]("monthly_reports", MonthlyReport, key=("month",))
     idle_while_waiting = Table[tuple[int, str], IdleWhileWaiting](
-        "idle_while_waiting",
-        IdleWhileWaiting,
-        Column("day", Integer, primary_key=True),
-        Column("gpu_type", String(128), primary_key=True),
-        Column("gpu_seconds", Double, nullable=False),
+        "idle_while_waiting", IdleWhileWaiting, key=("day", "gpu_type")
     )
     recent_use = Table[tuple[str, str, bool], RecentUse](
-        "recent_use",
-        RecentUse,
-        Column("project", String(64), primary_key=True),
-        Column("gpu_type", String(128), primary_key=True),
-        Column("own", Boolean, primary_key=True),
-        Column("gpu_seconds", Double, nullable=False),
-        Column("borrowed", Integer, nullable=False),
-        Column("at", Double, nullable=False),
-        urgent=False,
+        "recent_use", RecentUse, key=("project", "gpu_type", "own"), urgent=False
     )
-    holdings = Table[HoldingKey, Holding](
-        "holdings",
-        Holding,
-        Column("job", String(64), primary_key=True),
-        Column("attempt", Integer, primary_key=True),
-        Column("user", String(255), primary_key=True),
-        Column("server", String(255), primary_key=True),
-        Column("since", Double, nullable=False),
-        Column("wait", Double, nullable=True),
-        Column("pieces", Text, nullable=False),
-    )
-    pool_facts = Table[FactKey, PoolFact](
-        "pool_facts",
-        PoolFact,
-        Column("kind", String(16), primary_key=True),
-        Column("project", String(64), primary_key=True),
-        Column("gpu_type", String(128), primary_key=True),
-        Column("value", Double, nullable=True),
-        Column("since", Double, nullable=False),
-    )
+    holdings = Table[HoldingKey, Holding]("holdings", Holding, key=("job", "attempt", "user", "server"))
+    pool_facts = Table[FactKey, PoolFact]("pool_facts", PoolFact, key=("kind", "project", "gpu_type"))
 
 
 TABLES: tuple[Table[Any, Any], ...] = tuple(each for each in vars(Tables).values() if isinstance(each, Table))

@@ -21,7 +21,6 @@ from springtide.scheduler.wire.change_requests import (
     WantedChange,
 )
 from springtide.scheduler.wire.comparison import MAX_COMPARED, Comparison, Difference
-from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.departures import Departure, LeaveRequest
 from springtide.scheduler.wire.environments import (
     ACTIVATION,
@@ -89,6 +88,7 @@ from springtide.scheduler.wire.jobs import (
     Attempt,
     BestValue,
     BorrowedSpan,
+    Deletion,
     FoundCheckpoint,
     GpuRef,
     Hold,

@@ -1,4 +1,4 @@
-"""Requests of people for changes that others decide: what is wanted, why, and what has become of it."""
+"""Requests of people for changes that others decide: the wish, the reason, and the outcome."""
 
 from __future__ import annotations
 

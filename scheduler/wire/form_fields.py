@@ -135,7 +135,7 @@ def filled(form: Form, options: Mapping[str, Any]) -> Form:
 
 
 def with_arguments(form: Form, kind: str, argv: Sequence[str], arguments: Arguments) -> Form:
-    """Return the form with the arguments of a job that can be changed for a run again; secrets stay out of it."""
+    """Return the form with the job arguments that can be changed for a run again; secrets stay out of it."""
     fields = [
         Field(
             name=name,

@@ -18,7 +18,7 @@ class GroupRule(Request, frozen=True, kw_only=True, omit_defaults=True):
     """A rule for one ``group``, or for the groups that begin with ``prefix``.
 
     Without ``project`` the rest of a group's name is the project. With ``departments`` a “/” in the rest separates
-    a department from what is inside it.
+    a department from its projects.
     """
 
     group: GroupName = ""
@@ -38,7 +38,7 @@ class GroupEffect(Answer, frozen=True, kw_only=True):
     """What a rule does with a group that the hub knows.
 
     ``people`` are those in the group, ``joins`` those of them who are in the project only from their next log-in
-    on. ``exists``: the pool has the project. ``problem`` says what is wrong with its name or its place.
+    on. ``exists``: the pool has the project. ``problem`` is a sentence about its bad name or place.
     """
 
     group: str

@@ -34,7 +34,7 @@ class NeedKind(StrEnum):
 
 
 ANNOUNCED_AS_FAULTS: Final = frozenset({NeedKind.LAUNCH})
-"""Kinds of entries of which the notifications of faults tell."""
+"""Kinds of entries in the notifications of faults."""
 
 
 class NeedCall(Answer, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class NeedAbout(Request, frozen=True, kw_only=True):
 
 
 class NeedLeave(Request, frozen=True, kw_only=True):
-    """An entry to leave as it is for so many ``days``."""
+    """An entry to leave as it is for some ``days``."""
 
     id: NeedId
     days: Annotated[float, Meta(gt=0, le=366)] = 7.0

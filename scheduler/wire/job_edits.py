@@ -12,11 +12,11 @@ from springtide.scheduler.wire.shapes import Positive, ProjectName, Request, Wor
 MAX_REASON = 500
 """Maximum length of the reason of a change or a hold, in characters."""
 OPTIONS_EDITED = ("priority", "time_limit", "workers", "min_workers")
-"""The options of a job that an edit changes."""
+"""The job options that an edit changes."""
 
 
 class JobEdit(Request, frozen=True, kw_only=True):
-    """A change of what a job asks for, or of its project, while it does not run; what is left out stays.
+    """A change of what a job asks for, or of its project, while it does not run; a field left out stays.
 
     ``priority`` may be a name, ``time_limit`` a duration such as ``2h`` or null for none, and ``min_workers`` null
     for all workers. ``reason`` is kept in the audit trail.

@@ -10,7 +10,6 @@ from msgspec.structs import force_setattr, replace
 
 from springtide.scheduler.arguments import Argument
 from springtide.scheduler.metrics import Value
-from springtide.scheduler.wire.deletions import Deletion
 from springtide.scheduler.wire.environments import JobEnvironment
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.job_edits import MAX_REASON, JobEdit
@@ -21,12 +20,24 @@ from springtide.scheduler.wire.sweeps import Outcome, TrialCounts
 from springtide.scheduler.wire.usage import JobUsage
 
 CANCELLING: Final = "cancelling"
-"""The shown state of a job that somebody has cancelled, until its processes have ended."""
+"""The shown state of a cancelled job, until its processes have ended."""
 ENDING: Final = "ending"
-"""The shown state of a job that has reached its time limit, until its processes have ended."""
+"""The shown state of a job beyond its time limit, until its processes have ended."""
 MAX_WORD = 200
 """Maximum length of a word to check as a tag, in characters."""
 Tags = Annotated[list[Annotated[str, Meta(max_length=MAX_WORD)]], Meta(max_length=MAX_TAGS)]
+
+
+class Deletion(Answer, frozen=True, kw_only=True):
+    """A job that was deleted, or would be: ``jobs`` counts it with its trials and its test run.
+
+    ``bytes`` is the size of their files, if that was asked for.
+    """
+
+    job: str
+    name: str
+    jobs: int
+    bytes: int | None = None
 
 
 class TagsEdit(Request, frozen=True, kw_only=True):
@@ -42,7 +53,7 @@ MAX_NOTE = 2_000
 
 
 class MarksEdit(Request, frozen=True, kw_only=True):
-    """A change of what is kept about a job beside its tags; what is left out stays. An empty note removes it."""
+    """A change of a job's notes beside its tags; a field left out stays. An empty note removes it."""
 
     note: Annotated[str, Meta(max_length=MAX_NOTE)] | None = None
     pinned: bool | None = None
@@ -277,7 +288,7 @@ NAMED: Final = "named"
 
 
 class Named(NamedTuple):
-    """Fields of a job that name jobs of other ``projects``, for readers who may see all of these."""
+    """A job's fields that name jobs of other ``projects``, for readers who may see all of these."""
 
     projects: frozenset[str]
     fields: Mapping[str, Any]

@@ -112,7 +112,7 @@ class PastRun(Answer, frozen=True, kw_only=True):
 
 
 class PoolPast(Answer, frozen=True, kw_only=True):
-    """What is there to ask about: how long a past is recorded, in seconds since the epoch, and present values.
+    """The subjects of questions: since when the past is recorded, in seconds since the epoch, and present values.
 
     ``nodes`` are the numbers of train nodes by GPU type, ``quota`` those of the projects that the caller may
     change, by project and type. ``whole`` says whether nodes and settings may be changed as well.

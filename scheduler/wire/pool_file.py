@@ -107,7 +107,7 @@ class PoolFileChange(Answer, frozen=True, kw_only=True):
 
 
 class PoolFileProblem(Answer, frozen=True, kw_only=True):
-    """A reason to refuse a file: where in it, what is wrong, and the way to correct it."""
+    """A reason to refuse a file: its place, the mistake, and a hint."""
 
     field: str
     message: str

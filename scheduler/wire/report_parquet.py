@@ -30,7 +30,7 @@ _TIMES: Final[Mapping[ReportBy, Callable[[str], datetime | date | int]]] = Mappi
 def report_parquet(report: Report) -> bytes:
     """Return the rows of a report as a Parquet file. Raises `ImportError` without pyarrow.
 
-    What is unknown is null. The file's metadata have the days and the currency of the report.
+    Unknown values are null. The file's metadata have the days and the currency of the report.
     """
     import pyarrow as pa  # noqa: PLC0415 - an extra
     from pyarrow import parquet  # noqa: PLC0415

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from springtide.scheduler.wire.csv_text import csv_text
 from springtide.scheduler.wire.shapes import Answer, Request
 
 
@@ -73,7 +74,7 @@ class Report(Answer, frozen=True, kw_only=True):
     """The use of the pool that the caller may see, from the day ``start`` to the day ``end``, included, in UTC.
 
     ``total`` sums up all rows; costs are in the ``currency``, empty if none is set. For readers there are the
-    ``columns`` in which something is known, the ``numbers`` about all of it, and as sentences what is ``notable``
+    ``columns`` in which something is known, the ``numbers`` about all of it, and ``notable`` sentences
     about projects, in reports by project, and ``notes`` about what the numbers leave out. ``simulated`` says that
     GPUs of the pool are simulated now, so that what they used is processor time.
     """
@@ -97,3 +98,11 @@ class ReportMail(Request, frozen=True, kw_only=True):
     start: str | None = None
     end: str | None = None
     by: str = "project"
+
+
+def report_csv(report: Report) -> str:
+    """Return the rows of a report as CSV with all digits; unknown values are empty."""
+    names = ([" ".join(row.by[each].split()) for each in report.by] for row in report.rows)
+    values = ([getattr(row, name) for name in REPORT_COLUMNS] for row in report.rows)
+    rows = ([*own, *given] for own, given in zip(names, values, strict=True))
+    return csv_text([*report.by, *REPORT_COLUMNS], rows)

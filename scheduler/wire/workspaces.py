@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.wire.shapes import Answer, Count, Request, Until, Word
 
 Span = Annotated[float, Meta(gt=0, le=366 * 86_400)]

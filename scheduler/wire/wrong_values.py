@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words that name the field, the value and what was expected; pure.
+"""Sentences about wrong values that name the field, the value and the expected one; pure.
 
 The one translator of the messages of msgspec, for requests, settings and arguments of tools.
 """

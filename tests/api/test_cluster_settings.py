@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from springtide.hub_extension.cluster.settings import cluster_settings
 from springtide.hub_extension.service.service import Springtide, main
 from springtide.scheduler.capture.environment import image_contents
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.engine.requests.acceptance import declared_contents
 from springtide.scheduler.settings import SettingError
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 
 pytestmark = pytest.mark.http
 

@@ -42,7 +42,7 @@ def folders(running: Any) -> set[str]:
 
 
 async def until_gone(running: Any, *jobs: str) -> None:
-    deleted = running.pool.engine._state
+    deleted = running.pool.engine.state
     async with asyncio.timeout(PATIENCE_S):
         while folders(running) & set(jobs) or any(each.files for each in deleted.deleted_jobs.values()):
             await asyncio.sleep(0.02)
@@ -126,15 +126,15 @@ async def test_what_projects_have_used_stays_exact(running: Any) -> None:
     job = await trained(running, gpus=1)
     store = running.pool.engine._parts.store.store
     before = store.read(reading.gpu_use, 0.0, 1e12)
-    use = running.pool.engine._state.recent_use
+    use = running.pool.engine.state.recent_use
     await delete(running, job)
     await until_gone(running, job)
     assert before
     assert store.read(reading.gpu_use, 0.0, 1e12) == before
-    assert running.pool.engine._state.recent_use == use
+    assert running.pool.engine.state.recent_use == use
     await running.pool.engine.deletions.forget(1e12)
     assert store.read(reading.gpu_use, 0.0, 1e12) == []
-    assert not running.pool.engine._state.deleted_jobs
+    assert not running.pool.engine.state.deleted_jobs
 
 
 async def test_who_may_cancel_a_job_may_delete_it_and_each_deletion_is_audited(running: Any) -> None:

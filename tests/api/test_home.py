@@ -15,7 +15,7 @@ async def drained(running: Any) -> None:
     engine = running.pool.engine
     node = next(node.name for node in engine.pool().nodes if node.environment == "train")
     await engine.drain_node(wire.DrainRequest(node=node, gpu=0, why="a fan"), "admin")
-    state = engine._state
+    state = engine.state
     (uuid, record), *_ = state.gpu_drains.items()
     await engine.needs._request(
         lambda change: change.gpu_drains.put(type(record)(uuid, record.by, record.since - 90_000.0, record.why))

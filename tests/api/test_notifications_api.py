@@ -12,8 +12,8 @@ import pytest
 from httpx import Response
 from patience import PATIENCE_S
 
+from springtide.hub_extension.notifications.channel import NotDelivered
 from springtide.hub_extension.notifications.channels import Channels
-from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.mail import Mail, mail_of
 from springtide.hub_extension.notifications.message import Message, message_of
 from springtide.hub_extension.notifications.pages import Browser, JupyterLab

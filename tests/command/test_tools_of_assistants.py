@@ -8,7 +8,7 @@ import pytest
 
 from springtide.hub_extension.commands.agents import bounds
 from springtide.hub_extension.commands.agents.aliases import Aliases
-from springtide.hub_extension.commands.agents.options import checked_options
+from springtide.hub_extension.commands.agents.questions import checked_options
 from springtide.hub_extension.commands.agents.server import called, described, schema_of
 from springtide.hub_extension.commands.agents.tools import TOOLS
 from springtide.scheduler.wire import Alternative, BadOption, Reason

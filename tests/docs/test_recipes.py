@@ -142,19 +142,53 @@ def test_an_option_of_a_job_needs_its_field_alone(copy: Copy) -> None:
     assert printed.rstrip().endswith("onwards")
 
 
-VISITS = """
-import sys
-from pathlib import Path
-from springtide.scheduler.store import Store
-from springtide.scheduler.store.queries import reading
-from springtide.scheduler.store.records import WriteBatch
-from springtide.scheduler.store.tables import Visit, Tables
+VISITS_FEATURE = """
+from springtide.scheduler.refusal import unknown_project
+from springtide.scheduler.store.tables import Visit
 
-for visit in ([Visit("b1", "vision", 4)], []):
+
+def begin(transaction, visit, project, gpus):
+    if project not in transaction.projects:
+        raise unknown_project(project)
+    transaction.visits.put(Visit(visit, project, gpus))
+
+
+def end(transaction, visit):
+    transaction.visits.remove(visit)
+
+
+def gpus(state, project):
+    return sum(visit.gpus for visit in state.visits.values() if visit.project == project)
+"""
+VISITS = """
+import asyncio, sys
+from pathlib import Path
+
+sys.path += sys.argv[2:]
+from worlds import MemoryExecutor
+from springtide.scheduler.engine import open_engine
+from springtide.scheduler.engine.requests import visits
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store import Store
+
+async def visit(change):
     store = Store.open(f"sqlite:///{sys.argv[1]}/pool.sqlite", Path(sys.argv[1]))
-    store.commit(WriteBatch(records={Tables.visits: Tables.visits.by_key(visit)}))
-    print(*store.read(reading.load).visits.values())
+    engine = await open_engine(store, MemoryExecutor(), projects={"vision": {"quota": 2}})
+    before = visits.gpus(engine.state, "vision")
+    try:
+        await engine.change(change)
+    except Refusal as refusal:
+        print(refusal.code)
+    print(before, visits.gpus(engine.state, "vision"))
+    await engine.stop()
     store.close()
+
+for change in (
+    lambda transaction: visits.begin(transaction, "b1", "vision", 4),
+    lambda transaction: visits.begin(transaction, "b2", "nlp", 4),
+    lambda transaction: visits.end(transaction, "b1"),
+):
+    asyncio.run(visit(change))
 """
 VISIT = """
 @dataclass(frozen=True, slots=True)
@@ -165,13 +199,7 @@ class Visit:
 
 
 class Tables:"""
-VISIT_TABLE = """    visits = Table[str, Visit](
-        "visits",
-        Visit,
-        Column("id", String(64), primary_key=True),
-        Column("project", String(64), nullable=False),
-        Column("gpus", Integer, nullable=False),
-    )
+VISIT_TABLE = """    visits = Table[str, Visit]("visits", Visit, key=("id",))
     drains = """
 MIGRATION = """
 import sqlalchemy as sa
@@ -193,7 +221,7 @@ def upgrade() -> None:
 """
 
 
-def test_a_kind_of_keyed_state_needs_its_table_and_a_migration(copy: Copy, tmp_path: Path) -> None:
+def test_a_kind_of_keyed_state_needs_its_table_a_migration_and_its_feature(copy: Copy, tmp_path: Path) -> None:
     copy.edit("scheduler/store/tables.py", "\nclass Tables:", VISIT)
     copy.edit("scheduler/store/tables.py", "    drains = ", VISIT_TABLE)
     versions = copy.folder / "springtide/scheduler/store/migrations/versions"
@@ -201,8 +229,9 @@ def test_a_kind_of_keyed_state_needs_its_table_and_a_migration(copy: Copy, tmp_p
     (versions / "v9999_visits.py").write_text(MIGRATION.replace("{newest}", newest))
     state = tmp_path / "state"
     state.mkdir()
-    kept = "Visit(id='b1', project='vision', gpus=4)"
-    assert copy.prints(VISITS, str(state)).splitlines() == [kept, kept]
+    (copy.folder / "springtide/scheduler/engine/requests/visits.py").write_text(VISITS_FEATURE)
+    helpers = [str(ROOT / "tests" / folder) for folder in ("engine", "support")]
+    assert copy.prints(VISITS, str(state), *helpers).splitlines() == ["0 4", "unknown_project", "4 4", "4 0"]
 
 
 METRICS = """

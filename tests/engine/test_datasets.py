@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from springtide.scheduler.datasets import volumes
-from springtide.scheduler.datasets.dataset import Dataset, variable
+from springtide.scheduler import datasets
+from springtide.scheduler.datasets import Dataset, variable
 from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.engine.requests.grants import checked_names, granted, usable_by
 from springtide.scheduler.engine.state.lineage import lineage
@@ -82,12 +82,12 @@ def test_a_person_sees_the_datasets_of_her_projects_and_those_for_all() -> None:
 
 
 def test_a_pod_mounts_each_dataset_read_only_and_each_claim_once() -> None:
-    datasets = list(DECLARED.values())
-    assert volumes.volumes(datasets) == [
+    declared = list(DECLARED.values())
+    assert datasets.volumes(declared) == [
         {"name": "datasets-0", "persistentVolumeClaim": {"claimName": "big", "readOnly": True}},
         {"name": "datasets-1", "persistentVolumeClaim": {"claimName": "small", "readOnly": True}},
     ]
-    assert volumes.mounts(datasets) == [
+    assert datasets.mounts(declared) == [
         {"name": "datasets-0", "mountPath": "/datasets/imagenet", "readOnly": True, "subPath": "imagenet"},
         {"name": "datasets-0", "mountPath": "/datasets/voices", "readOnly": True},
         {"name": "datasets-1", "mountPath": "/datasets/words", "readOnly": True},

@@ -8,7 +8,7 @@ from all_channels import WEBHOOK
 from springtide.hub_extension.doctor.findings import Status
 from springtide.hub_extension.doctor.needs import leavers
 from springtide.scheduler import wire
-from springtide.scheduler.engine import JobFilter
+from springtide.scheduler.engine import JobFilter, default_projects
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
 from springtide.scheduler.refusal import Refusal
@@ -89,7 +89,7 @@ class TestLeaving:
         await pool.state(done.id, "running")
         await end(pool, done)
         await pool.submit("susan", gpus=8, name="waits", key="twice")
-        await pool.engine.default_projects.choose("susan", "jemma")
+        await pool.engine.change(lambda change: default_projects.choose(change, "susan", "jemma"))
         secret = NotificationChoice(
             "susan", {WEBHOOK: frozenset(NotificationEvent)}, {WEBHOOK: "https://chat.example/x"}
         )
@@ -99,7 +99,7 @@ class TestLeaving:
         for _ in range(2):
             assert await of(pool, "susan") == []
             assert await of(pool, FORMER) == ["waits", "done"]
-            assert pool.engine.default_projects.of("susan") is None
+            assert default_projects.chosen(pool.engine.state, "susan") is None
             assert not pool.engine.outbox.choice("susan").addresses
             await pool.restart()
         assert (await pool.job(done.id)).user == FORMER
@@ -140,7 +140,7 @@ class TestRenaming:
         await pool.state(done.id, "running")
         await end(pool, done)
         waits = await pool.submit("susan", gpus=6, name="waits", key="once")
-        await pool.engine.default_projects.choose("susan", "jemma")
+        await pool.engine.change(lambda change: default_projects.choose(change, "susan", "jemma"))
         await see(RENAMED, RENAMED_GROUPS)
         await end(pool, full)
 
@@ -148,7 +148,7 @@ class TestRenaming:
         for _ in range(2):
             assert await of(pool, "sue") == ["waits", "done"]
             assert await of(pool, "susan") == []
-            assert pool.engine.default_projects.of("sue") == "jemma"
+            assert default_projects.chosen(pool.engine.state, "sue") == "jemma"
             await pool.restart()
         assert ("(in JupyterHub)", "person.rename", "sue") in await trail(pool, 50)
 

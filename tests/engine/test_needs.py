@@ -294,6 +294,6 @@ async def test_gpus_are_idle_while_others_wait_only_as_far_as_these_ask_for_them
     await drained(pool)
     await pool.submit("susan", gpus=2)
     await looked(pool, 60.0)
-    assert pool.engine._state.idle_while_waiting == {(950_400, ""): IdleWhileWaiting(950_400, "", 0.0)}
+    assert pool.engine.state.idle_while_waiting == {(950_400, ""): IdleWhileWaiting(950_400, "", 0.0)}
     home = await pool.engine.home.home()
     assert (home.numbers[""].idle.now, home.numbers[""].people.now) == (0.0, 1.0)

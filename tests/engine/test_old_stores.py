@@ -11,7 +11,7 @@ import pytest
 from alembic.script import ScriptDirectory
 from old_store import dump, fill
 
-from springtide.scheduler.engine import JobFilter
+from springtide.scheduler.engine import JobFilter, default_projects
 from springtide.scheduler.engine.state import journal
 from springtide.scheduler.model import Snapshot
 from springtide.scheduler.notifications import NotificationEvent
@@ -92,7 +92,7 @@ async def test_what_else_an_old_store_has_is_there(old, make_pool):
     assert [workspace.user for workspace in pool.engine.workspaces()] == ["susan"]
     drains = {node.name: node.drain.why for node in pool.engine.pool().nodes if node.drain is not None}
     assert drains == drained
-    assert pool.engine.default_projects.of("susan") == default_project
+    assert default_projects.chosen(pool.engine.state, "susan") == default_project
     rules = {(each.scope, each.name): each.rule.notice for each in pool.engine.idle_workspaces.rules().exceptions}
     assert rules == idle_rules
     if schema >= "0005":

@@ -224,7 +224,7 @@ async def test_the_cost_of_an_event_does_not_grow_with_the_number_of_trials(pool
     """What is looked at for the end of one trial is the same in a small and in a large sweep."""
     one = await sweep(pool, 10_000, gpus=1)
     await pool.idle()
-    state = pool.engine._state
+    state = pool.engine.state
     assert len(state.trials_of(one.id)) == 9
     assert len(state.jobs) == 10
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from local_bench import LocalBench, account_bench
 
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.executors.base import ExitKind
 
 READS = """

@@ -29,7 +29,7 @@ def drained(service: Service) -> Iterator[None]:
     """A GPU that was drained three days ago."""
     engine = service.engine
     service.run(engine.drain_node(wire.DrainRequest(node="train", gpu=7, why="a fan"), "admin"))
-    (record,) = engine._state.gpu_drains.values()
+    (record,) = engine.state.gpu_drains.values()
     earlier = replace(record, since=record.since - 3 * DAY)
 
     async def put() -> None:
@@ -37,7 +37,7 @@ def drained(service: Service) -> Iterator[None]:
 
     service.run(put())
     yield
-    if engine._state.gpu_drains:
+    if engine.state.gpu_drains:
         service.run(engine.undrain_node(wire.UndrainRequest(node="train", gpu=7), "admin"))
 
 
@@ -74,11 +74,11 @@ def test_an_entry_asks_before_its_action_and_goes_when_it_is_done(visit: Visit, 
     entry.get_by_test_id("need-undrain").click()
     expect(entry.get_by_test_id("need-question")).to_contain_text("Let jobs start on GPU 7 of train again?")
     entry.get_by_test_id("need-not-now").click()
-    assert service.engine._state.gpu_drains
+    assert service.engine.state.gpu_drains
     entry.get_by_test_id("need-undrain").click()
     entry.get_by_test_id("need-confirm").click()
     expect(page.get_by_test_id("needs")).to_contain_text("Nothing needs you.")
-    assert not service.engine._state.gpu_drains
+    assert not service.engine.state.gpu_drains
 
 
 @pytest.mark.usefixtures("drained")

@@ -272,7 +272,7 @@ def test_the_rest_is_cancelled_only_after_a_confirmation(gallery: Page) -> None:
     card = draw_sweep(gallery, SOME)
     card.get_by_test_id("job-cancel").click()
     expect(card.get_by_role("alert")).to_have_text(
-        "Cancel the 2 trials of “digits-sweep” that have not ended? What has ended stays. "
+        "Cancel the 2 trials of “digits-sweep” that have not ended? Ended trials stay. "
         "What runs has its grace period to end, then it is killed."
     )
     expect(card.get_by_test_id("job-keep")).to_be_focused()

@@ -19,6 +19,7 @@ from typing import Any
 from all_channels import CHANNELS, WEBHOOK, WITH_ADDRESS
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine import default_projects
 from springtide.scheduler.engine.idle import Decision, Step
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.executors.base import AttemptKey, TrialReport
@@ -62,7 +63,7 @@ async def fill(path: Path) -> None:
     await engine.outbox.choose(
         NotificationChoice("susan", chosen, {WEBHOOK: "https://hooks.slack.com/services/secret"})
     )
-    await engine.default_projects.choose("susan", "vision")
+    await engine.change(lambda change: default_projects.choose(change, "susan", "vision"))
     users = {"susan": "2026-01-01T10:00:00.000001Z", "joe": "2026-01-02T10:00:00.000001Z"}
     await engine.follow_hub(
         Seen(users, {"susan": ["susan"], "joe": ["joe"], "vision": ["joe", "susan"]}, {"susan": ["joe"]})

@@ -103,15 +103,15 @@ def test_the_log_says_which_checkpoints_are_damaged_and_which_one_is_restored(
     (tmp_path / "00000003/state.pkl").write_bytes(b"")
     assert job.restore().step == 20
     assert capsys.readouterr().err == (
-        "springtide: Checkpoint 00000003 is damaged: its files differ from what was saved. "
+        "springtide: Checkpoint 00000003 is damaged: its files differ from the saved ones. "
         "00000002 of step 20 is restored instead.\n"
     )
     for number in (1, 2):
         (tmp_path / f"0000000{number}/state.pkl").unlink()
     assert job.restore() is None
     assert capsys.readouterr().err == (
-        "springtide: The checkpoints 00000001, 00000002, 00000003 are damaged: their files differ from what was "
-        "saved. There is no other one to restore.\n"
+        "springtide: The checkpoints 00000001, 00000002, 00000003 are damaged: their files differ from the "
+        "saved ones. There is no other one to restore.\n"
     )
 
 

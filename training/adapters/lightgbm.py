@@ -11,7 +11,7 @@ from springtide.training.job import Job, current_job
 
 FILE = "model.txt"
 SEEDS = ("bagging_seed", "feature_fraction_seed", "extra_seed", "drop_seed")
-"""The names of LightGBM for seeds of what is drawn in each round."""
+"""The names of LightGBM for seeds of the draws of each round."""
 PATIENCE = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 """The names of LightGBM for early stopping as a parameter."""
 

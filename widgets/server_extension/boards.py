@@ -119,7 +119,7 @@ class Boards:
             await board.end()
 
     async def _watch(self) -> None:
-        """End what is not used, until there is nothing left."""
+        """End unused boards, until there is nothing left."""
         while self._boards:
             await asyncio.sleep(min(LOOK_S, self._unused_s))
             now = time.monotonic()

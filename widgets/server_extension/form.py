@@ -47,7 +47,7 @@ def _read(body: bytes) -> Typed:
     try:
         return msgspec.json.decode(body, type=Typed)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        message = f"What was typed is not readable: {error}."
+        message = f"The form's content is not readable: {error}."
         raise GateError(Problem(status=422, code="invalid", message=message)) from None
 
 

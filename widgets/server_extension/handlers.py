@@ -85,6 +85,10 @@ class PoolHandler(APIHandler):
         """Store the shared state of the handlers."""
         self.gateway = gateway
 
+    def expect_pool(self) -> None:
+        """Raise `GateError` if there is no pool."""
+        _ = self.gate
+
     @property
     def gate(self) -> PoolGate:
         """Return the gate to the pool. Raises `GateError` if there is none."""
@@ -307,7 +311,7 @@ class SendHandler(PoolHandler):
     @answers(201)
     async def post(self) -> object:
         """Send a script, a notebook or a command as a job."""
-        _ = self.gate  # raises if there is no pool
+        self.expect_pool()
         root = Path(self.settings["server_root_dir"])
         return await asyncio.to_thread(send, read(self.request.body, Sending), root, Pool())
 
@@ -328,7 +332,7 @@ class EnvironmentHandler(PoolHandler):
     @answers(200)
     async def post(self) -> object:
         """Answer the environment of a script, a notebook or a command. Nothing is submitted."""
-        _ = self.gate  # raises if there is no pool
+        self.expect_pool()
         root = Path(self.settings["server_root_dir"])
         return await asyncio.to_thread(describe, read(self.request.body, Sending), root, Pool())
 
@@ -357,7 +361,7 @@ class TerminalsHandler(PoolHandler):
     @answers(201)
     async def post(self) -> object:
         """Open a terminal of this server in a job; what the pool says to it appears there."""
-        _ = self.gate  # raises if there is no pool
+        self.expect_pool()
         return open_terminal(self.request.body, self.settings)
 
 

@@ -1,6 +1,6 @@
 """The pickling of a notebook's code: by value, with the names that it has in ``__main__``.
 
-`springtide.training.names` reads what is written here, and says what the job does with the names.
+`springtide.training.names` reads this record, and says what the job does with the names.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _has_own_loading(kind: type, own: Collection[str]) -> bool:
 class Parts:
     """The parts of a payload, and how its sender knows them.
 
-    ``function`` and ``call`` are what is pickled, ``namespaces`` variables of the notebook besides those of
+    ``function`` and ``call`` are pickled, ``namespaces`` variables of the notebook besides those of
     ``__main__``, ``modules`` the user's own ones in ``workdir``, which are pickled by value. ``name`` is that of
     the function, ``labelled`` the values sent with it by the names that the user knows them under.
     """
@@ -143,7 +143,7 @@ class _Pickler(StrictPickler):
         return any(self._loading.values())
 
     def new_names(self) -> dict[str, dict[str, Any]]:
-        """Return what was found since the last call, by module and name."""
+        """Return the findings since the last call, by module and name."""
         found = {
             module: {name: value for name, value in names.items() if (module, name) not in self._done}
             for module, names in self._names.items()

@@ -121,7 +121,7 @@ def plan_space(wanted: Wanted, space: Any) -> Plan:
 
 
 def _shown(points: Points, most: int) -> Points:
-    """Return the parameters of trials as tables have them, with at most so many characters each."""
+    """Return the parameters of trials as tables have them, with a maximum of characters each."""
     return [{name: parameter(name, value, most) for name, value in point.items()} for point in points]
 
 

@@ -84,7 +84,7 @@ def _run(jobs: Sequence[str], folder: Path) -> None:
         while True:
             time.sleep(REFRESH_S)
             for each in logs:
-                with suppress(PoolError, Unreachable):  # what was copied stays; the next attempt may succeed
+                with suppress(PoolError, Unreachable):  # copied files stay; the next attempt may succeed
                     each.refresh()
 
 

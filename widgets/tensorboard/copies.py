@@ -71,7 +71,7 @@ class JobLogs:
         return f"{self.name} has reported no metric and written no event file{yet}."
 
     def refresh(self) -> None:
-        """Copy what is new. Raises `PoolError` and `Unreachable`, and `OSError` for a full disk."""
+        """Copy the new part. Raises `PoolError` and `Unreachable`, and `OSError` for a full disk."""
         if self.settled:
             return
         job = self._client.job(self._job.id)

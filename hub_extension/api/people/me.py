@@ -8,6 +8,7 @@ from springtide.hub_extension.api.choices import check_may_submit, default_of, u
 from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, Who, route
+from springtide.scheduler.engine import default_projects
 from springtide.scheduler.model import PRIORITIES, Environment
 from springtide.scheduler.wire import Me, MeEdit
 
@@ -48,5 +49,5 @@ async def edit_me(call: Call, body: MeEdit) -> Me:
     if chosen is not UNSET:
         if chosen is not None:
             check_may_submit(pool, call.caller, chosen, field="default_project")
-        await pool.engine.default_projects.choose(user, chosen)
+        await pool.engine.change(lambda transaction: default_projects.choose(transaction, user, chosen))
     return await me(call)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.routes import Call, Who, route
-from springtide.hub_extension.notifications.channel import Channel, MessageChannel
-from springtide.hub_extension.notifications.failure import NotDelivered
+from springtide.hub_extension.notifications.channel import Channel, MessageChannel, NotDelivered
 from springtide.hub_extension.notifications.message import message_of, trial_notification
 from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler import sentences

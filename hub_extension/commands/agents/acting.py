@@ -9,7 +9,7 @@ from typing import Final
 
 from springtide.hub_extension.commands.agents import answers, questions, views
 from springtide.hub_extension.commands.agents.bounds import clipped
-from springtide.hub_extension.commands.agents.options import checked_options
+from springtide.hub_extension.commands.agents.questions import checked_options
 from springtide.hub_extension.commands.sending import Prepared, prepared
 from springtide.scheduler.capture import CaptureError, uncarried_words, working_directory
 from springtide.scheduler.client import Client

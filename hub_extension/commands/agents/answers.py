@@ -13,7 +13,7 @@ TRIAL_STATES: Final = ("number", "queued", "running", "paused", "succeeded", "pr
 
 
 class Answer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An answer, or a part of one; what is empty is left out. Times are in UTC."""
+    """An answer, or a part of one; empty fields are left out. Times are in UTC."""
 
 
 class NameTexts(Answer, frozen=True, kw_only=True):
@@ -220,7 +220,7 @@ class Shift(Answer, frozen=True, kw_only=True):
 
 
 class Outlook(Answer, frozen=True, kw_only=True):
-    """What to expect of a job that is not sent."""
+    """What to expect of an unsent job."""
 
     expectation: str
     likely: str = ""
@@ -241,7 +241,7 @@ class ProspectTexts(Answer, frozen=True, kw_only=True):
 
 
 class Submitted(Answer, frozen=True, kw_only=True):
-    """What was sent, or would be."""
+    """The job that was sent, or would be."""
 
     sent: bool
     next: str

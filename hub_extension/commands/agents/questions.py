@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Option, Surface
-from springtide.scheduler.wire.options import Kind
+from springtide.scheduler.wire.options import Kind, unknown_option
 from springtide.scheduler.wire.shapes import Request
-from springtide.scheduler.wire.submission import offered
+from springtide.scheduler.wire.submission import checked, offered
 
 MAX_LISTED: Final = 50
 """Maximum number of jobs, trials, nodes or files in one answer."""
@@ -188,3 +189,11 @@ class ListTrials(OfJob, frozen=True, kw_only=True):
 
 class Nothing(Request, frozen=True, kw_only=True):
     """No arguments."""
+
+
+def checked_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options as jobs carry them; those that are null are left out. Raises `BadOption`."""
+    for name in options:
+        if name not in OFFERED:
+            raise unknown_option(name, OFFERED)
+    return checked({name: value for name, value in options.items() if value is not None})

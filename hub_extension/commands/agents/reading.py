@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from springtide.hub_extension.commands.agents import answers, options, questions, views
+from springtide.hub_extension.commands.agents import answers, questions, views
 from springtide.hub_extension.commands.explain import explained
 from springtide.hub_extension.commands.results import ended
 from springtide.scheduler.client import Client
@@ -19,7 +19,7 @@ LOG_BYTES: Final = 24_000
 """Maximum number of bytes of a log in one answer."""
 NEWLINE: Final = "\n"
 MAX_REPORTS: Final = 100_000
-"""Maximum number of reports of a job that are read for its metrics."""
+"""Maximum number of reports read for a job's metrics."""
 
 
 class UnknownMetricError(Exception):
@@ -116,7 +116,7 @@ def _reports(client: Client, job: Job) -> tuple[list[Point], bool]:
 
 def forecast_start(client: Client, asked: questions.ForecastStart) -> answers.Outlook:
     """Forecast when a job would start if it were sent now."""
-    return views.outlook(client.when(Wish.of(options.checked_options(asked.options))))
+    return views.outlook(client.when(Wish.of(questions.checked_options(asked.options))))
 
 
 def show_pool(client: Client, _asked: questions.Nothing) -> answers.Pool:

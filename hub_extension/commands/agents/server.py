@@ -147,7 +147,7 @@ def called(tool: Tool, arguments: Mapping[str, Any]) -> types.CallToolResult:
 
 
 def argument_words(error: msgspec.ValidationError, tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Return what is wrong with arguments, as a sentence that names them."""
+    """Return a sentence about wrong arguments that names them."""
     refusal = wrong(str(error), tool.question, dict(arguments))
     names = ", ".join(tool.question.__struct_fields__) or "none"
     return f"{refusal.message} The arguments of {tool.name} are: {names}."

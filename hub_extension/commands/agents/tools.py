@@ -128,7 +128,7 @@ TOOLS: Final = (
         "Submit a job",
         "Send a command or a notebook to the pool, with the code of its project folder as it is now. It runs in"
         " the person's name and may read and write the person's files. By default this is a dry run: nothing is"
-        " sent, and the answer says when it would start, what a pause would cost, and what is sent along. Show "
+        " sent, and the answer says when it would start, what a pause would cost, and which files go along. Show "
         "that to the person, then call it again with dry_run false.",
         questions.SubmitJob,
         answers.Submitted,

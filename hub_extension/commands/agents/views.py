@@ -217,7 +217,7 @@ def _metric(metric: Metric, points: Sequence[Point], most: int) -> answers.Metri
 
 
 def outlook(forecast: Forecast) -> answers.Outlook:
-    """Return what to expect of a job that is not sent."""
+    """Return what to expect of an unsent job."""
     at, aliases = forecast.job, Aliases()
     aliases.learn(forecast.estimate)
     return answers.Outlook(

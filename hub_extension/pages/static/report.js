@@ -32,7 +32,7 @@ async function start() {
   draw();
 }
 
-/** What is shown, by the query of the page's address. */
+/** The shown report, by the query of the page's address. */
 function fromAddress() {
   const query = new URLSearchParams(window.location.search);
   const [first, second] = (query.get("by") ?? "project").split(",");
@@ -120,7 +120,7 @@ function drawReport({ table, tide, column, colours }) {
   ];
 }
 
-/** What is notable about projects: the report by project and time has it whatever the rows are by. */
+/** Remarks about projects: the report by project and time has it whatever the rows are by. */
 function drawNotable(lines) {
   if (!lines.length) return null;
   return h(

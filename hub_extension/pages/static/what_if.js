@@ -1,4 +1,4 @@
-/** What if the pool had other nodes, quotas or rules: now, or in the last weeks, simulated beside what was. */
+/** What if the pool had other nodes, quotas or rules: now, or in the last weeks, simulated beside the record. */
 
 import { changesAsked, changesOfNow, changeWords, drawChanges, noChanges } from "./past/changes.js";
 import { drawComparison } from "./past/comparison.js";

@@ -154,7 +154,7 @@ class Actuator:
         await self._finished.wait()
 
     async def stop(self) -> None:
-        """Stop. What was not carried out is found again as an open intent at the next start."""
+        """Stop. An effect that was not carried out is found again as an open intent at the next start."""
         tasks = [queue.task for queue in self._queues.values() if queue.task is not None]
         for task in tasks:
             task.cancel()

@@ -44,7 +44,7 @@ class LedgerSums:
                     await asyncio.sleep(COLLECT)
 
     async def sum_up(self) -> None:
-        """Add what is new in the ledger, and measured use, to the sums. Raises `StoreError`."""
+        """Add the new entries of the ledger, and measured use, to the sums. Raises `StoreError`."""
         for pending, add in (
             (ledger_writing.has_entries, ledger_writing.add_entries),
             (ledger_writing.has_use, ledger_writing.add_use),

@@ -147,7 +147,7 @@ class Tick:
 
 
 class TickBuilder:
-    """Builds ticks from what has arrived. Commits nothing and has no effects on the executor.
+    """Builds ticks from arrived input. Commits nothing and has no effects on the executor.
 
     ``first`` begins each transaction: the pool's own decisions that need no plan. ``accept`` completes new jobs
     from the history of others.
@@ -197,7 +197,7 @@ class TickBuilder:
         *,
         ended: Mapping[str, JobRecord],
     ) -> Tick:
-        """Take in what has arrived, without planning.
+        """Take in arrived input, without planning.
 
         ``due`` are ids of jobs that may be near their time limit, or wait and can run again; ``ended`` are jobs
         that have ended and to which one of the observations refers. A request that fails is answered with its
@@ -350,7 +350,7 @@ class TickBuilder:
     # ---------- planning
 
     def update_planner(self, tick: Tick) -> None:
-        """Tell the planner what the tick changes. Raises what the planner raises."""
+        """Give the planner the changes of the tick. Raises what the planner raises."""
         transaction = tick.transaction
         transaction.forget_use_of_deleted_projects()
         if transaction.new_types is not None:

@@ -109,30 +109,42 @@ def arisen(transaction: Transaction, besides: Collection[str]) -> list[NeedRecor
 def need_notifications(
     user: str, found: Sequence[NeedRecord], chosen: ChannelEvents, now: float
 ) -> Sequence[Notification]:
-    """Return an administrator's one notification of what has come: none without a chosen channel."""
-    channels = chosen_channels(NotificationEvent.NEEDS, chosen)
-    if not channels or not found:
+    """Return an administrator's one notification of new needs: none without a chosen channel."""
+    if not found:
         return ()
     texts = [record.said for record in found[:MOST_NEEDS]]
     more = len(found) - len(texts)
     if more:
         texts.append(sentences.text(Reason("notify-needs-more", {"count": more})))
     title = texts[0] if len(found) == 1 else sentences.text(Reason("notify-needs", {"count": len(found)}))
+    text = sentences.text(Reason("notify-needs-where")) if len(found) == 1 else " ".join(texts)
+    return _notice(NotificationEvent.NEEDS, f"needs.{now:.3f}.{found[0].id}", user, (title, text), chosen)
+
+
+def _notice(
+    event: NotificationEvent,
+    notice_id: str,
+    user: str,
+    words: tuple[Reason | str, Reason | str],
+    chosen: ChannelEvents,
+    *,
+    job: str = "",
+    month: str = "",
+) -> Sequence[Notification]:
+    """Return the notification of an event, its title and text in ``words``: none without a chosen channel."""
+    channels = chosen_channels(event, chosen)
+    if not channels:
+        return ()
+    title, text = (part if isinstance(part, str) else sentences.text(part) for part in words)
     return [
         Notification(
-            id=f"needs.{now:.3f}.{found[0].id}",
-            user=user,
-            job="",
-            event=NotificationEvent.NEEDS,
-            title=title,
-            text=sentences.text(Reason("notify-needs-where")) if len(found) == 1 else " ".join(texts),
-            channels=channels,
+            id=notice_id, user=user, job=job, event=event, title=title, text=text, channels=channels, month=month
         )
     ]
 
 
 def asked(transaction: Transaction) -> list[NeedRecord]:
-    """Return the records of the transaction whose owner an administrator tells of unused GPUs."""
+    """Return the records of the transaction whose owner an administrator notifies of unused GPUs."""
     found = []
     for key, record in transaction.needs.changes.items():
         before = transaction.state.needs.get(key)
@@ -143,20 +155,9 @@ def asked(transaction: Transaction) -> list[NeedRecord]:
 
 def asked_notifications(record: NeedRecord, chosen: ChannelEvents) -> Sequence[Notification]:
     """Return the owner's notification that an administrator asks about unused GPUs."""
-    channels = chosen_channels(NotificationEvent.WORKSPACE, chosen)
-    if not channels:
-        return ()
-    return [
-        Notification(
-            id=f"asked.{record.id}.{record.told:.3f}",
-            user=record.user,
-            job=record.job,
-            event=NotificationEvent.WORKSPACE,
-            title=record.said,
-            text=sentences.text(Reason("notify-asked", {"by": record.told_by})),
-            channels=channels,
-        )
-    ]
+    event, notice_id = NotificationEvent.WORKSPACE, f"asked.{record.id}.{record.told:.3f}"
+    text = Reason("notify-asked", {"by": record.told_by})
+    return _notice(event, notice_id, record.user, (record.said, text), chosen, job=record.job)
 
 
 def changed(transaction: Transaction) -> list[IdleRecord]:
@@ -177,9 +178,6 @@ def _news(before: IdleRecord | None, after: IdleRecord) -> bool:
 
 def idle_notifications(record: IdleRecord, chosen: ChannelEvents) -> Sequence[Notification]:
     """Return the owner's notifications: none without a chosen channel."""
-    channels = chosen_channels(NotificationEvent.WORKSPACE, chosen)
-    if not channels:
-        return ()
     about: Params = {"server": record.server, "gpus": record.gpus, "unused": record.unused}
     if record.stopped is not None:
         title, text = Reason("notify-workspace-stopped", about), Reason("notify-workspace-stopped-next")
@@ -188,17 +186,8 @@ def idle_notifications(record: IdleRecord, chosen: ChannelEvents) -> Sequence[No
         notice: float | None = None if record.stops is None or record.told is None else record.stops - record.told
         text = Reason("notify-workspace-stays" if notice is None else "notify-workspace-stops", {"notice": notice})
     at = record.stopped if record.stopped is not None else record.told
-    return [
-        Notification(
-            id=f"workspace.{record.user}.{record.server}.{at:.0f}",
-            user=record.user,
-            job="",
-            event=NotificationEvent.WORKSPACE,
-            title=sentences.text(title),
-            text=sentences.text(text),
-            channels=channels,
-        )
-    ]
+    notice_id = f"workspace.{record.user}.{record.server}.{at:.0f}"
+    return _notice(NotificationEvent.WORKSPACE, notice_id, record.user, (title, text), chosen)
 
 
 def told_budgets(transaction: Transaction) -> list[BudgetRecord]:
@@ -218,25 +207,13 @@ def budget_notification(
     user: str, record: BudgetRecord, chosen: ChannelEvents, currency: str
 ) -> Sequence[Notification]:
     """Return a person's notification of a budget that is nearly or wholly spent: none without a chosen channel."""
-    channels = chosen_channels(NotificationEvent.BUDGET, chosen)
-    if not channels:
-        return ()
     about = {**messages.budget_words(record, currency), "level": record.told}
     codes = ("notify-budget-over", "notify-budget-over-next")
     if not record.is_over:
         codes = ("notify-budget-near", "notify-budget-near-next")
-    title, text = (sentences.text(Reason(code, about)) for code in codes)
-    return [
-        Notification(
-            id=f"budget.{record.project}.{record.month}.{record.told}.{record.since:.0f}",
-            user=user,
-            job="",
-            event=NotificationEvent.BUDGET,
-            title=title,
-            text=text,
-            channels=channels,
-        )
-    ]
+    title, text = (Reason(code, about) for code in codes)
+    notice_id = f"budget.{record.project}.{record.month}.{record.told}.{record.since:.0f}"
+    return _notice(NotificationEvent.BUDGET, notice_id, user, (title, text), chosen)
 
 
 def new_requests(transaction: Transaction) -> list[ChangeRequestRecord]:
@@ -254,9 +231,6 @@ def ended_requests(transaction: Transaction) -> list[ChangeRequestRecord]:
 
 def request_notification(user: str, record: ChangeRequestRecord, chosen: ChannelEvents) -> Sequence[Notification]:
     """Return a person's notification of a request, her own or one to decide: none without a chosen channel."""
-    channels = chosen_channels(NotificationEvent.REQUEST, chosen)
-    if not channels:
-        return ()
     about: dict[str, Param] = {
         "number": record.number,
         "user": record.user,
@@ -269,18 +243,9 @@ def request_notification(user: str, record: ChangeRequestRecord, chosen: Channel
     codes = ("notify-request", "notify-request-next")
     if not record.pending:
         codes = ("notify-request-ended", "notify-request-ended-next")
-    title, text = (sentences.text(Reason(code, about)) for code in codes)
-    return [
-        Notification(
-            id=f"request.{record.number}.{record.state.value}",
-            user=user,
-            job="",
-            event=NotificationEvent.REQUEST,
-            title=title,
-            text=text,
-            channels=channels,
-        )
-    ]
+    title, text = (Reason(code, about) for code in codes)
+    notice_id = f"request.{record.number}.{record.state.value}"
+    return _notice(NotificationEvent.REQUEST, notice_id, user, (title, text), chosen)
 
 
 def reported_months(transaction: Transaction) -> list[str]:
@@ -296,21 +261,9 @@ def report_notification(
     user: str, month: str, chosen: ChannelEvents, *, whole_pool: bool
 ) -> Sequence[Notification]:
     """Return a person's notification of the report of a month: none without a chosen channel."""
-    channels = chosen_channels(NotificationEvent.REPORT, chosen)
-    if not channels:
-        return ()
-    return [
-        Notification(
-            id=f"report.{month}",
-            user=user,
-            job="",
-            event=NotificationEvent.REPORT,
-            title=sentences.text(Reason("notify-report", {"month": f"{date.fromisoformat(f'{month}-01'):%B %Y}"})),
-            text=sentences.text(Reason("notify-report-about", {"whole_pool": whole_pool})),
-            channels=channels,
-            month=month,
-        )
-    ]
+    title = Reason("notify-report", {"month": f"{date.fromisoformat(f'{month}-01'):%B %Y}"})
+    text = Reason("notify-report-about", {"whole_pool": whole_pool})
+    return _notice(NotificationEvent.REPORT, f"report.{month}", user, (title, text), chosen, month=month)
 
 
 Told: TypeAlias = tuple[NotificationEvent, Reason, tuple[Reason, ...]]

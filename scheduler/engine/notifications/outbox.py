@@ -87,7 +87,7 @@ class Outbox:
         return found + self._of_requests(transaction) + self._of_reports(transaction)
 
     def _of_needs(self, transaction: Transaction) -> list[Notification]:
-        """Return the notifications of what has come to need administrators, for the `fault_recipients` alone."""
+        """Return the notifications of new needs of administrators, for the `fault_recipients` alone."""
         arisen = notices.arisen(transaction, ANNOUNCED_AS_FAULTS)
         return [
             notice

@@ -1,4 +1,4 @@
-"""Scenarios without the names of people and what is theirs; pure."""
+"""Scenarios without the names of people and their things; pure."""
 
 from __future__ import annotations
 

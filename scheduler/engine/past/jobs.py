@@ -53,7 +53,7 @@ class Stops:
 
 @dataclass(frozen=True, slots=True)
 class JobParts:
-    """Jobs of a scenario, and sentences about what is not known of them; ``restarts`` are seconds of attempts."""
+    """Jobs of a scenario, and sentences about unknown facts of them; ``restarts`` are seconds of attempts."""
 
     parts: list[JobPart]
     notes: list[str]

@@ -244,7 +244,7 @@ def _amount(
 ) -> int | dict[str, int | None] | None:
     """Return a quota or a limit at a time, as a scenario has it.
 
-    What was not recorded yet is the first recorded amount.
+    Before the first record it is the first recorded amount.
     """
     found: dict[str, int | None] = {}
     for gpu_type in types:

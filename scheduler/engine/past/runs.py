@@ -124,7 +124,7 @@ class PastRuns:
         return run.view
 
     def cancel(self, person: str) -> None:
-        """Cancel what is calculated for a person."""
+        """Cancel the calculation for a person."""
         run = self._runs.get(person)
         if run is not None and not run.over:
             run.state = "cancelled"
@@ -190,7 +190,7 @@ class PastRuns:
         run.state, run.progress = "done", 1.0
 
     async def _answer(self, question: bytes, run: _Run) -> PastProgress:
-        """Return the last line of the process; the ones before tell how far it is."""
+        """Return the last line of the process; the ones before are its progress."""
         process = await asyncio.create_subprocess_exec(
             *self._command, stdin=PIPE, stdout=PIPE, env=environment_of_worker(), limit=MOST_LINE
         )

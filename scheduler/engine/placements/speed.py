@@ -87,7 +87,7 @@ def speed_of(job: JobRecord, attempt: AttemptRecord) -> Speed | None:
 
     Steps are counted from the second report of the attempt on, so that neither what precedes the first step nor
     the compilation in it counts, and up to the last report. Attempts end at each pause, so that pauses do not
-    count. Of a job that reports no steps, a complete run in one attempt counts.
+    count. If a job reports no steps, a complete run in one attempt counts.
     """
     counted = attempt.counted
     if counted is not None and counted.since is not None and counted.first is not None:

@@ -390,7 +390,7 @@ def _image_refused(message: str, hint: str) -> Refusal:
 def validate_trials(submission: wire.Submission) -> tuple[TrialsSpec | None, bytes | None]:
     """Return what the store keeps of a sweep's trials, and their parameters as JSON if they are known beforehand.
 
-    Of a job that is no sweep both are None. Raises `Refusal` for parameters that do not fit the number of trials,
+    Without a sweep both are None. Raises `Refusal` for parameters that do not fit the number of trials,
     or are too many, and for a population that cannot be trained.
     """
     trials = submission.trials

@@ -15,7 +15,7 @@ from springtide.scheduler.engine.state.endings import check_until
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import quota_of, total
 from springtide.scheduler.model import Amount, Environment, Node, Project, Span
-from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field
+from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field, unknown_project
 from springtide.scheduler.repeats import NoRepeatError, Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, EndingKind
@@ -31,7 +31,7 @@ LATE = 120.0
 def book(transaction: Transaction, request: wire.BookingRequest, by: str) -> wire.NewBooking:
     """Set nodes apart for nobody, or GPUs for a project, from a start to an end.
 
-    Raises `Refusal`: 404 for an unknown node or project, 409 if quotas would not fit, 422 for what is no booking.
+    Raises `Refusal`: 404 for an unknown node or project, 409 if quotas would not fit, 422 for a senseless booking.
     """
     booking = _checked(transaction, request, by)
     if booking.project:
@@ -312,7 +312,7 @@ def _limit(project: Project, gpu_type: str, types: Collection[str]) -> float:
 def _project(transaction: Transaction, name: str, field: str) -> Project:
     record = transaction.projects.get(name)
     if record is None:
-        raise Refusal(404, "unknown_project", f"There is no project {given(name)}.", field=field)
+        raise unknown_project(name, field)
     return record.project
 
 
@@ -324,7 +324,7 @@ def _notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
         more = f" and {len(unsaved) - 3} more" if len(unsaved) > 3 else ""
         yield (
             f"{names}{more} {wording.plural(len(unsaved), 'runs there and has', 'run there and have')} saved no"
-            " checkpoint so far: what is not saved at the start is lost."
+            " checkpoint so far: unsaved work at the start is lost."
         )
     if _never_pauses(booking):
         effect = "it never opens" if len(booking.nodes) == 1 else "they never open"

@@ -10,12 +10,12 @@ from springtide.scheduler import wire
 from springtide.scheduler.budgets import BeyondBudget, BudgetUnit, Month, Spent, level_of
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Surplus
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
 from springtide.scheduler.store.tables import POOL, BudgetRecord
 from springtide.scheduler.wording import given
 
 NEGLIGIBLE = 0.001
-"""Part of a budget by which what is spent has to grow to be noted, unless it reaches a level."""
+"""Part of a budget by which its spending has to grow to be noted, unless it reaches a level."""
 
 
 def set_budget(
@@ -83,7 +83,7 @@ def remove_budget(transaction: Transaction, project: str, by: str) -> None:
 def follow(transaction: Transaction, spent: Mapping[str, Spent], month: Month) -> None:
     """Take in what the projects with budgets have spent in the present month.
 
-    A new month begins with nothing told. Small changes are left out.
+    A new month begins without notifications. Small changes are left out.
     """
     for project, found in spent.items():
         before = transaction.budgets.get(project)
@@ -110,7 +110,7 @@ def _tell(transaction: Transaction, project: str) -> None:
 
 def _check_project(transaction: Transaction, project: str) -> None:
     if project not in transaction.projects:
-        raise Refusal(404, "not_found", f"There is no project {given(project)}.")
+        raise unknown_project(project)
 
 
 def _shown(record: BudgetRecord | None) -> dict[str, object]:

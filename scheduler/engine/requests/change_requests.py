@@ -13,7 +13,7 @@ from springtide.scheduler.engine.requests import editing, project_admin
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state import wanted as words
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field
+from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field, unknown_project
 from springtide.scheduler.settings import DAY
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, ChangeRequestRecord, HubStanding, RequestState
@@ -209,7 +209,7 @@ def view(transaction: Transaction, record: ChangeRequestRecord, context: Request
 
 
 def present(transaction: Transaction, record: ChangeRequestRecord) -> str:
-    """Return the present values of what is wanted, in a sentence."""
+    """Return the present values of the wanted fields, in a sentence."""
     job = _job(transaction, record.wanted)
     return words.present(record.wanted, record.user, transaction.projects, transaction.people, job)
 
@@ -274,7 +274,7 @@ def _check_fields(wanted: WantedChange) -> None:
 
 def _check_project(transaction: Transaction, project: str) -> None:
     if project not in transaction.projects:
-        raise Refusal(404, "not_found", f"There is no project {given(project)}.", field="project")
+        raise unknown_project(project, "project")
 
 
 def _check_room(transaction: Transaction, wanted: WantedChange, user: str) -> None:

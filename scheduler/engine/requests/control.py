@@ -18,7 +18,7 @@ from springtide.scheduler.engine.state.state import SubmissionKey
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps import controller, requests
 from springtide.scheduler.model import JobState
-from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field
+from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field, unknown_project
 from springtide.scheduler.settings import MIB
 from springtide.scheduler.store.records import Bundle, Hold, JobRecord, JobSpec, SweepParameters, TestRun
 from springtide.scheduler.wording import given
@@ -141,9 +141,7 @@ def with_bundle(spec: JobSpec, bundle: Bundle | None) -> JobSpec:
 def check_room(transaction: Transaction, spec: JobSpec, settings: EngineSettings) -> None:
     """Raise `Refusal` if a new job's project is gone, or if user, project or pool have as much as they may."""
     if spec.project not in transaction.projects:
-        raise Refusal(
-            422, "unknown_project", f"There is no project {given(spec.project)} any more.", field="project"
-        )
+        raise unknown_project(spec.project, "project", status=422, more=" any more")
     mine = transaction.count_unfinished(spec.user)
     if mine >= settings.queue_cap_per_user:
         raise Refusal(

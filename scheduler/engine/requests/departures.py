@@ -43,7 +43,7 @@ class Left:
 
 
 def leave(transaction: Transaction, leaver: Leaver, by: str) -> Left:
-    """End what a person has in the pool. Doing it again continues with what was left, or changes nothing.
+    """End what a person has in the pool. Doing it again continues with the rest, or changes nothing.
 
     Raises `Refusal`: 404 for an unknown person, 422 for an heir who is not in the projects of her jobs.
     """

@@ -27,7 +27,7 @@ def drain(transaction: Transaction, request: wire.DrainRequest, by: str) -> None
 
     The jobs that run there are paused and resume elsewhere by themselves; with ``finish`` they run to their end.
     Where all nodes of one machine are drained, so is what runs there without GPUs.
-    Workspaces there stay. What is drained already gets the new reason and end, and its jobs are paused if they
+    Workspaces there stay. A drained one gets the new reason and end, and its jobs are paused if they
     were to finish before. Raises `Refusal`: 404 for an unknown node or GPU, 409 for a GPU that the node itself
     gives out, 422 for an end that has passed.
     """

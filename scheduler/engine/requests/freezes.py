@@ -8,20 +8,20 @@ from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.endings import check_until
 from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.refusal import Refusal, checked_reason
+from springtide.scheduler.refusal import Refusal, checked_reason, unknown_project
 from springtide.scheduler.store.records import Hold
 from springtide.scheduler.store.tables import POOL, FreezeRecord
-from springtide.scheduler.wording import given, quoted
+from springtide.scheduler.wording import quoted
 
 
 def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, by: str) -> None:
     """Let no job of a project, or of one inside it, start; those that run are paused unless they may ``finish``.
 
-    What is frozen already gets the new reason and end. Raises `Refusal` for an unknown project, a reason that is
+    A frozen one gets the new reason and end. Raises `Refusal` for an unknown project, a reason that is
     no line of text, and an end that has passed.
     """
     if project not in transaction.projects:
-        raise Refusal(404, "not_found", f"There is no project {given(project)}.")
+        raise unknown_project(project)
     why = checked_reason(request.why)
     check_until(request.until, transaction.now)
     before = transaction.freezes.get(project)
@@ -38,7 +38,7 @@ def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, 
 def unfreeze(transaction: Transaction, project: str, by: str) -> None:
     """Let the jobs of a project start again. Raises `Refusal`: 404 for an unknown project, 409 if not frozen."""
     if project not in transaction.projects:
-        raise Refusal(404, "not_found", f"There is no project {given(project)}.")
+        raise unknown_project(project)
     before = transaction.freezes.get(project)
     if before is None:
         raise _not_frozen(project, hold_of(transaction, project))

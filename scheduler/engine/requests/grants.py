@@ -42,7 +42,7 @@ def granted(
     declared: Mapping[str, D],
     withdrawn: Callable[[str], D],
 ) -> tuple[D, ...]:
-    """Return what an accepted job named; what was withdrawn since then is the result of ``withdrawn``."""
+    """Return the grants that an accepted job named; one withdrawn since then is the result of ``withdrawn``."""
     found = {name: declared.get(name) for name in names}
     return tuple(
         each if each is not None and each.is_for(project_and_above) else withdrawn(name)

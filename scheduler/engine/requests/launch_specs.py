@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from springtide.scheduler import resuming
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.requests.grants import granted

@@ -19,7 +19,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import as_table
 from springtide.scheduler.model import Amount
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, unknown_project
 from springtide.scheduler.store.tables import EndingKind, HubStanding, IdleRule, RuleKey, RuleScope
 from springtide.scheduler.wire import PersonPart, PoolFile, PoolFileProblem, PresetPart, ProjectPart
 from springtide.scheduler.wording import given, quoted
@@ -102,7 +102,7 @@ def with_rules_of(file: PoolFile, source: str, target: str) -> PoolFile:
     A new project is where the other one is. Raises `Refusal` for an unknown source, and for the project itself.
     """
     if source not in file.projects:
-        raise Refusal(404, "unknown_project", f"There is no project {given(source)}.", field="source")
+        raise unknown_project(source, "source")
     if source == target:
         message = f"{quoted(target)} has its own rules already."
         raise Refusal(422, "invalid", message, field="source", hint="Choose another project to copy from.")

@@ -9,7 +9,7 @@ from typing import Any
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
 from springtide.scheduler.store.records import AuditRecord
 from springtide.scheduler.store.tables import PresetKey, PresetRecord, ProjectRecord
 from springtide.scheduler.wire.presets import MAX_PRESETS, checked_preset
@@ -151,4 +151,4 @@ def _owner(project: str) -> str:
 
 def _check_project(transaction: Transaction, project: str) -> None:
     if project and project not in transaction.projects:
-        raise Refusal(404, "not_found", f"There is no project {given(project)}.", field="project")
+        raise unknown_project(project, "project")

@@ -17,7 +17,7 @@ from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import amount_words, limit_of, quota_of
 from springtide.scheduler.model import Amount, Environment, Project
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
 from springtide.scheduler.store.records import UNDO, AuditRecord
 from springtide.scheduler.store.tables import POOL, EndingKind, JobRanges, PersonRecord, ProjectRecord, RuleScope
 from springtide.scheduler.wire.wrong_values import wrong
@@ -416,7 +416,7 @@ def _differs(record: ProjectRecord, recorded: Mapping[str, Any]) -> bool:
 def _existing(transaction: Transaction, name: str) -> ProjectRecord:
     record = transaction.projects.get(name)
     if record is None:
-        raise Refusal(404, "not_found", f"There is no project {wording.given(name)}.")
+        raise unknown_project(name)
     return record
 
 
@@ -476,9 +476,7 @@ def _check_project(
     name = project.name
     _check_values(project)
     if project.parent is not None and project.parent not in all_projects:
-        raise Refusal(
-            422, "unknown_project", f"There is no project {wording.given(project.parent)}.", field="parent"
-        )
+        raise unknown_project(project.parent, "parent", status=422)
     if _has_cycle(name, all_projects):
         raise Refusal(
             422,

@@ -25,5 +25,5 @@ def check_files(names: Iterable[str], declared: Mapping[str, NamedSecret]) -> No
                 "secret",
                 f"The file of the secret {wording.given(name)} cannot be read: {why}.",
                 field="secrets",
-                hint="An admin of the pool has to correct it; springtide doctor says what is wrong.",
+                hint="An admin of the pool has to correct it; springtide doctor names the fault.",
             ) from None

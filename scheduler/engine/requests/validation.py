@@ -30,7 +30,7 @@ from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.tags import checked_tags
 from springtide.scheduler.gpu_types import NodesByType, limit_of, quota_of
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, WITHIN_NODES, Node, Project
-from springtide.scheduler.refusal import Refusal, invalid_field
+from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
 from springtide.scheduler.store.records import JobSpec
 from springtide.scheduler.store.tables import ProjectRecord
 from springtide.scheduler.wire.submission import checked
@@ -173,13 +173,7 @@ def _within(
 def _check_project(project: str, context: ValidationContext) -> None:
     if project not in context.records:
         known = ", ".join(sorted(context.records)) or "none yet"
-        raise Refusal(
-            422,
-            "unknown_project",
-            f"There is no project {wording.given(project)}.",
-            field="project",
-            hint=f"Projects: {known}.",
-        )
+        raise unknown_project(project, "project", status=422, hint=f"Projects: {known}.")
 
 
 def _checked(wish: wire.Wish) -> wire.JobOptions:

@@ -51,7 +51,7 @@ def closed_times(bookings: Iterable[BookingRecord]) -> dict[str, tuple[Span, ...
 
 
 def shifted(quota: Amount, by: Amount, sign: int, types: Collection[str]) -> Amount:
-    """Return a quota with so many GPUs more, or with ``sign`` -1 fewer, at least 0; an unlimited one stays so."""
+    """Return a quota raised by some GPUs, or with ``sign`` -1 lowered to 0 at least; an unlimited one stays so."""
     if quota is None or not by:
         return quota
     if isinstance(quota, int) and isinstance(by, int):

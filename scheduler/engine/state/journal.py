@@ -102,7 +102,7 @@ class JournaledPlanner:
         self._digest = ""
 
     def apply(self, change: Change) -> None:
-        """Tell the planner of a change and keep it for the journal. Raises what the planner raises."""
+        """Apply a change to the planner and keep it for the journal. Raises what the planner raises."""
         self._version += 1
         self._planner.apply(change)
         self.books.apply(change)

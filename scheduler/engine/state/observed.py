@@ -21,7 +21,7 @@ class Drained:
     """Nodes and GPUs where nothing new starts, by the committed state.
 
     These are the names of the drained ``nodes``, the UUIDs of the ``gpus`` that are drained one by one, and the
-    identities of GPUs that are ``held`` by what has no place in the present inventory. ``closed`` has the times
+    identities of GPUs that are ``held`` without a place in the present inventory. ``closed`` has the times
     for which nodes are booked for nobody, ``booked`` the nodes that are drained for that.
     """
 

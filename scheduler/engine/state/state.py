@@ -251,7 +251,7 @@ class State(Tables):
 
     @property
     def drained(self) -> Drained:
-        """The drained nodes and GPUs, and the GPUs held by what has no place."""
+        """The drained nodes and GPUs, and the GPUs held by holders without a place."""
         return drained_by(
             self.drains, self.gpu_drains, self.bookings, held_without_place(self.unmatched, self.workspaces)
         )

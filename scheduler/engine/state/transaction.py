@@ -359,13 +359,13 @@ class Transaction(Tables):
         self.respecify(job, structs.replace(job.spec, user=user, key=None))
 
     def respecify(self, job: JobRecord, spec: JobSpec) -> JobRecord:
-        """Replace the spec of a job that has no live attempt, and return the job."""
+        """Replace the spec of a job without a live attempt, and return the job."""
         self.respecified.add(job.id)
         self.put_job(changed := structs.replace(job, spec=spec))
         return changed
 
     def drained(self) -> Drained:
-        """Return the drained nodes and GPUs, and the GPUs held by what has no place."""
+        """Return the drained nodes and GPUs, and the GPUs held by holders without a place."""
         return drained_by(self.drains, self.gpu_drains, self.bookings, self._held_without_place())
 
     def _held_without_place(self) -> frozenset[str]:

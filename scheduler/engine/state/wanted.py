@@ -18,7 +18,7 @@ from springtide.scheduler.wording import capital, count, exactly, listed, quoted
 NUMBERS: Final = {"quota": "quota", "limit": "limit", "build_quota": "build quota"}
 """The fields of a project that can be requested, and their names in words."""
 OPTIONS: Final = {"priority": "priority", "time_limit": "time limit"}
-"""The options of a job that can be requested, and their names in words."""
+"""The job options that can be requested, and their names in words."""
 
 
 def numbers_of(edit: wire.ProjectEdit) -> list[str]:
@@ -53,7 +53,7 @@ def present(
     people: Mapping[str, PersonRecord],
     job: JobRecord | None,
 ) -> str:
-    """Return the present values of what is wanted, in a sentence; empty if there are none."""
+    """Return the present values of the wanted fields, in a sentence; empty if there are none."""
     match wanted:
         case wire.ProjectWanted(project=name, edit=edit) if name in projects:
             project = projects[name].project

@@ -159,7 +159,7 @@ class Broadcast:
         self._never_saved[job_id] = timer
 
     def _publish_never_saved(self, job_id: str) -> None:
-        """Send an event of a job that has saved nothing, and again when it mentions a greater loss."""
+        """Send an event of a job without a checkpoint, and again when it mentions a greater loss."""
         self.publish_jobs((job_id,))
         job = self._read_model.state.jobs.get(job_id)
         if job is not None and job.live is not None and job.live.started is not None:
@@ -175,7 +175,7 @@ class Broadcast:
         return True
 
     def _has_other_reason(self, job_id: str) -> bool:
-        """Return whether a report changes what is said of its job."""
+        """Return whether a report changes a sentence about its job."""
         saved, lost = self._has_saved_now(job_id), self._has_lost_otherwise(job_id)
         return saved or lost
 

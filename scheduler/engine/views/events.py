@@ -20,7 +20,7 @@ MAX_QUEUED = 1_000
 PAGE = 500
 """Number of recorded events read from the store at once."""
 REFETCH = wire.Event(kind="refetch", data={})
-"""Tells a subscriber that it missed events and has to fetch again what it shows."""
+"""Says that a subscriber missed events and has to fetch again what it shows."""
 
 ReadEvents = Callable[[int, int], Awaitable[list[EventRecord]]]
 """Returns recorded events with ids above the first argument, at most as many as the second one says."""

@@ -443,7 +443,7 @@ def _stopping(job: JobRecord, live: AttemptRecord, context: ViewContext) -> mode
 
 
 def checkpoint(record: JobRecord) -> wire.FoundCheckpoint | None:
-    """Return the newest checkpoint of a job that was recognised among its files; None if it reports its own."""
+    """Return the newest checkpoint recognised among a job's files; None if it reports its own."""
     found = record.standing.checkpoint
     if found is None:
         return None
@@ -499,7 +499,7 @@ def _slow(job: JobRecord, context: ViewContext) -> messages.Params:
 
 
 NAMING = ("reason", "starts_if", "attempts")
-"""The fields of a job that may name others."""
+"""The job's fields that may name others."""
 
 
 def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = True) -> wire.Job:

@@ -56,7 +56,7 @@ WORDS: Final[Mapping[EndingKind, str]] = {
     EndingKind.BUILD_QUOTA: "build quota",
     EndingKind.RANGES: "job ranges",
 }
-"""What has another value for a time, in words."""
+"""The things that have another value for a time, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Backup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known beside the committed state.
+    """Facts beside the committed state.
 
     ``trouble`` is why the store takes no writes, ``unrecorded`` why the use of GPUs is not recorded. ``backup`` is
     None unless backups are watched; it is too old after ``backup_after`` seconds. ``channels`` have since when,
@@ -196,7 +196,7 @@ def _of_service(facts: Facts, now: float) -> Iterator[Need]:
 
 
 def backup_need(backup: Backup, after: float, now: float) -> Iterator[Need]:
-    """Yield the entry of a backup that is older than so many seconds, or that is still missing by then."""
+    """Yield the entry of a backup that is older than this many seconds, or that is still missing by then."""
     if now - backup.at > after:
         yield need_of(NeedKind.BACKUP, "", {"ever": backup.ever, "after": after}, backup.at + after)
 

@@ -17,7 +17,7 @@ TOO_SMALL: Final = frozenset(
 )
 """Codes of the reasons of jobs that the nodes as they are cannot hold."""
 CLOSES: Final = "node-closes-first"
-"""Code of the reason of a job that does not start on a node before its maintenance."""
+"""Code of the reason why a job does not start on a node before its maintenance."""
 
 
 def is_planned(job: JobRecord) -> bool:

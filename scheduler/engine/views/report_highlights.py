@@ -1,4 +1,4 @@
-"""What is notable about the projects of a report, in sentences; pure."""
+"""Remarks about the projects of a report, in sentences; pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProjectUse:
 
 @dataclass(frozen=True, slots=True)
 class SpentBudget:
-    """A budget, and what was spent of it in the month of the report."""
+    """A budget, and its spending in the month of the report."""
 
     budget: BudgetRecord
     spent: Spent

@@ -39,7 +39,7 @@ Key = tuple[str, ...]
 
 @dataclass(slots=True)
 class _Row:
-    """What is gathered for a row; quota and lent in GPU-seconds."""
+    """The sums of a row; quota and lent in GPU-seconds."""
 
     account: Account = field(default_factory=Account)
     quota: float | None = 0.0
@@ -58,7 +58,7 @@ def fields_of(by: Iterable[ReportBy]) -> list[str]:
 
 
 def has_quotas(by: Sequence[ReportBy]) -> bool:
-    """Return whether the rows of a report have quotas and lent GPU-hours: by project, not by what has none."""
+    """Return whether the rows of a report have quotas and lent GPU-hours, as those by project have."""
     return ReportBy.PROJECT in by and not WITHOUT_QUOTA & set(by)
 
 

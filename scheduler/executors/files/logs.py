@@ -64,11 +64,6 @@ def attempt_size(directory: Path, rank: int) -> int:
         return found[-1].start + found[-1].size if found else 0
 
 
-def job_size(places: JobPlaces, rank: int) -> int:
-    """Return the number of bytes that the worker printed in all attempts."""
-    return sum(attempt_size(places.attempts / str(number), rank) for number in places.numbers())
-
-
 def read_log(places: JobPlaces, rank: int, offset: int, limit: int) -> LogPiece:
     """Return up to ``limit`` bytes of one attempt, from ``offset`` or from the next byte that was kept."""
     numbers = places.numbers()

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +22,6 @@ from springtide.scheduler.executors.base import (
     AttemptSpec,
     AttemptStatus,
     BlockedError,
-    Executor,
     ExecutorError,
     Exit,
     ExitKind,
@@ -30,7 +29,6 @@ from springtide.scheduler.executors.base import (
     NodeGroup,
     NodeRequest,
     Observation,
-    OutputFile,
     Report,
     RunningNotebook,
     SavedCheckpoint,
@@ -40,12 +38,10 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.executors.checkpoint_files import CheckpointFiles
 from springtide.scheduler.executors.credentials import Credentials
-from springtide.scheduler.executors.files.epoch import EpochGate
+from springtide.scheduler.executors.file_executor import FileExecutor
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.plain import make_directory
-from springtide.scheduler.executors.files.reader import BatchedCalls, Reader
-from springtide.scheduler.executors.files.removal import remove_files, size_of_files
-from springtide.scheduler.executors.files.unrecorded import Unrecorded
+from springtide.scheduler.executors.files.reader import BatchedCalls
 from springtide.scheduler.executors.kubernetes.agents import NodeAgents
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
@@ -62,7 +58,6 @@ from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.records import KILL, KILL_NOW, PAUSE
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Checkpoint, Node
-from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.resources.device_claims import is_claimed
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wording import given, listed
@@ -73,7 +68,7 @@ THREADS = 4
 """Maximum number of threads that write to the volume of jobs, besides the one for requests to end attempts."""
 
 
-class KubernetesExecutor(Executor):
+class KubernetesExecutor(FileExecutor):
     """Runs attempts as pods of a cluster, one for each worker.
 
     The cluster is the source of truth. Supervisors record how workers ended on the volume as well, so that no end
@@ -96,16 +91,10 @@ class KubernetesExecutor(Executor):
         self._settings = settings
         self.takes_sessions = settings.sessions
         self._api = api
-        self._now = now
         self._records = LaunchRecords(settings, _owner(settings), credentials)
-        self._layout = self._records.layout
-        self._reader = Reader(self._layout, now)
-        self._checkpoints = CheckpointFiles(strict=True)
-        self._unrecorded = Unrecorded(self._layout)
-        self._epoch = EpochGate(self._layout)
+        super().__init__(self._records.layout, CheckpointFiles(strict=True), now)
         self._stalls = ApiStalls()
         self._pods = PodControl(api, settings, self._stalls)
-        self._locks: dict[AttemptKey, asyncio.Lock] = {}
         self._agents = None if settings.agent_port is None else NodeAgents(settings, api, settings.agent_port)
         self.measures_gpus = self._agents is not None
         self._started = AsyncExitStack()
@@ -371,29 +360,12 @@ class KubernetesExecutor(Executor):
 
     async def remove(self, job: str) -> None:
         """Release all pods of an ended job, and delete its files."""
-        places = self._layout.job(job)
         attempts = [attempt for key, attempt in self._monitor.attempts.items() if key.job == job]
         if any(not attempt.gone for attempt in attempts):
             raise ExecutorError(f"The job {job} has not ended.")
         for attempt in attempts:
             await self._release(attempt)
-        try:
-            await asyncio.to_thread(remove_files, places)
-            await asyncio.to_thread(self._unrecorded.settle, job)
-        except OSError as error:
-            raise ExecutorError(f"{places.root} cannot be deleted: {error.strerror}.") from error
-
-    async def size(self, job: str) -> int:
-        """Return the size of a job's directory."""
-        return await asyncio.to_thread(size_of_files, self._layout.job(job))
-
-    async def unrecorded(self) -> Sequence[str]:
-        """Return the jobs whose directories may be there before their records."""
-        return await asyncio.to_thread(self._unrecorded.jobs)
-
-    async def recorded(self, job: str) -> None:
-        """Note that the record of a job is on disk."""
-        await asyncio.to_thread(self._unrecorded.settle, job)
+        await self._remove_files(job)
 
     # ---------- state and files
 
@@ -448,20 +420,12 @@ class KubernetesExecutor(Executor):
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
         """Return part of the log, and poll its growth sooner."""
         self._monitor.hurry(job)
-        return await self._reader.log(job, rank, offset, limit)
+        return await super().read_log(job, rank, offset, limit)
 
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
         """Return reports, and poll new ones sooner."""
         self._monitor.hurry(job)
-        return await self._reader.reports(job, after, limit)
-
-    async def list_outputs(self, job: str, most: int, own: OwnOutputs | None = None) -> tuple[OutputFile, ...]:
-        """Return the files of the output directory, and the job's own outputs."""
-        return await self._reader.output_files(job, most, own)
-
-    async def open_output(self, job: str, name: str, limit: int, own: OwnOutputs | None = None) -> BinaryIO | None:
-        """Open a file of the output directory on the jobs' volume."""
-        return await self._reader.output(job, name, limit, own)
+        return await super().read_reports(job, after, limit)
 
     async def list_checkpoints(self, spec: AttemptSpec, also: str = "") -> tuple[SavedCheckpoint, ...]:
         """Read the job's folders on the jobs' volume; other volumes of its pods are not within reach."""
@@ -498,9 +462,6 @@ class KubernetesExecutor(Executor):
         return {"name": "", "uid": owner[0], "gid": owner[1], "groups": [], "view": []}
 
     # ---------- underneath
-
-    def _lock(self, key: AttemptKey) -> asyncio.Lock:
-        return self._locks.setdefault(key, asyncio.Lock())
 
 
 def _owner(settings: KubernetesSettings) -> tuple[int, int] | None:

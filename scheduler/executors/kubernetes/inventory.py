@@ -141,7 +141,7 @@ class Inventory:
         return [self._facts(node.name) for node in found] != previous
 
     def _facts(self, name: str) -> tuple[Node, int, tuple[PublishedGpu, ...]]:
-        """Return what is known of a node, apart from what others use of it."""
+        """Return the known state of a node, apart from its use by others."""
         return self._with_per_gpu(self._nodes[name]), self._unhealthy[name], self._gpus_of[name]
 
     def update_other_pod(self, before: Pod | None, after: Pod | None) -> bool:

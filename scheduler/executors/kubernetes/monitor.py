@@ -403,7 +403,7 @@ class AttemptMonitor:
                 await asyncio.sleep(backoff.next_delay())
 
     def _apply_trace(self, attempt: Attempt, rank: int, trace: Trace) -> None:
-        """Record what is known of a worker without its pod, which the executor or something else has deleted."""
+        """Record the known facts of a worker without its pod, which the executor or something else has deleted."""
         if trace.started is not None:
             attempt.started.setdefault(rank, trace.started)
         if trace.end is not None:
@@ -469,7 +469,7 @@ class AttemptMonitor:
                 self._evaluate(attempt)
 
     def _node_leaving(self, name: str, why: str) -> None:
-        """Have the jobs on a node save now: what has announced its removal may leave them less time later."""
+        """Have the jobs on a node save now: the announced removal may leave them less time later."""
         for attempt in list(self.attempts.values()):
             if attempt.live_workers_on(name) and not (attempt.requested or attempt.ending or attempt.eviction):
                 attempt.eviction = why

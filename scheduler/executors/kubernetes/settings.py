@@ -63,7 +63,7 @@ class KubernetesSettings:
 
     ``shared_memory`` is what pods have as ``/dev/shm``: ``memory``, ``runtime`` (that of the container runtime,
     often 64 MiB), or a volume of the kind ``ephemeral``, ``csi`` or ``emptyDir``. ``kubectl drain`` ends pods with
-    an ``emptyDir``, and so with ``memory``, only if it is told to.
+    an ``emptyDir``, and so with ``memory``, only if asked to.
 
     With ``bind_directly`` the pods of jobs with GPUs name their planned node when they are created; otherwise the
     cluster's scheduler binds them to it. With ``sessions`` owners of jobs may open terminals in their pods.

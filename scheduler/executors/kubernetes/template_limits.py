@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from springtide.scheduler import wording
-from springtide.scheduler.datasets.dataset import MOUNTS
+from springtide.scheduler.datasets import MOUNTS
 from springtide.scheduler.executors.environment import gpu_environment
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.pod_template import (
@@ -128,7 +128,7 @@ def _items(value: Any, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def template_faults(settings: KubernetesSettings) -> Iterator[str]:
-    """Yield what is wrong with the templates of the settings, each beginning with the place of the field."""
+    """Yield the faults of the templates of the settings, each beginning with the place of the field."""
     everywhere = settings.pod_template
     yield from (f"pod_template.{fault}" for fault in _faults(everywhere, everywhere, settings))
     for project, template in settings.project_pod_templates.items():
@@ -138,7 +138,7 @@ def template_faults(settings: KubernetesSettings) -> Iterator[str]:
 
 
 def _faults(template: PodTemplate, whole: PodTemplate, settings: KubernetesSettings) -> Iterator[str]:
-    """Yield what is wrong with a template; ``whole`` is what it makes with that of all pods."""
+    """Yield the faults of a template; ``whole`` is its merge with that of all pods."""
     yield from _faults_of_metadata(template, settings)
     secrets = ((f"imagePullSecrets[{at}].name", each.name) for at, each in enumerate(template.image_pull_secrets))
     named = {"runtimeClassName": template.runtime_class_name, "schedulerName": template.scheduler_name}
@@ -217,7 +217,7 @@ def _faults_of_source(volume: Volume, at: str) -> Iterator[str]:
 def _faults_of_container(
     container: PodTemplate | InitContainer, volumes: Sequence[str], home: str, at: str = ""
 ) -> Iterator[str]:
-    """Yield what is wrong with variables and mounts of a container.
+    """Yield the faults of variables and mounts of a container.
 
     ``volumes`` are those that it may mount, ``home`` is where it has a home, ``at`` is empty for that of the job.
     """

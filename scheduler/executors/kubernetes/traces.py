@@ -26,7 +26,7 @@ class _Began(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What is known of a worker without its pod.
+    """The known facts of a worker without its pod.
 
     ``began``: its supervisor has run; ``started`` is when the worker started, ``end`` how it ended, None if that
     is not recorded.

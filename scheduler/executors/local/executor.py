@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -24,15 +24,11 @@ from springtide.scheduler.executors.base import (
     AttemptSpec,
     AttemptStatus,
     BlockedError,
-    Executor,
     ExecutorError,
     Exit,
     ExitKind,
     InventoryChanged,
-    LogPiece,
     Observation,
-    OutputFile,
-    Report,
     RunningNotebook,
     SavedCheckpoint,
     WorkspacePlaces,
@@ -40,7 +36,7 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.executors.checkpoint_files import CheckpointFiles
 from springtide.scheduler.executors.credentials import Credentials
-from springtide.scheduler.executors.files.epoch import EpochGate
+from springtide.scheduler.executors.file_executor import FileExecutor
 from springtide.scheduler.executors.files.layout import (
     DISCARDED,
     JobPlaces,
@@ -51,9 +47,6 @@ from springtide.scheduler.executors.files.layout import (
     record_exit,
 )
 from springtide.scheduler.executors.files.programs import write_programs
-from springtide.scheduler.executors.files.reader import Reader
-from springtide.scheduler.executors.files.removal import remove_files, size_of_files
-from springtide.scheduler.executors.files.unrecorded import Unrecorded
 from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
@@ -67,7 +60,6 @@ from springtide.scheduler.executors.supervisor.records import KILL, KILL_NOW, PA
 from springtide.scheduler.executors.supervisor.table import Process
 from springtide.scheduler.model import Checkpoint, Environment, Node
 from springtide.scheduler.own_files import make_own_directory, make_root
-from springtide.scheduler.own_outputs import OwnOutputs
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine
 from springtide.scheduler.telemetry.processor import machine_capacity
 from springtide.scheduler.wording import given, listed, plural
@@ -93,7 +85,7 @@ def service_environment() -> dict[str, str]:
     return {**own, **kept, "PATH": path, "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
 
 
-class LocalExecutor(Executor):
+class LocalExecutor(FileExecutor):
     """Runs attempts as processes of this machine.
 
     ``accounts`` are the accounts of jobs, for which the service has to run as root; None if all users trust each
@@ -118,7 +110,7 @@ class LocalExecutor(Executor):
         credentials: Credentials | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._layout = Layout(Path(state_dir).absolute())
+        super().__init__(Layout(Path(state_dir).absolute()), CheckpointFiles(strict=False), now)
         self._machine = machine
         self._accounts = accounts
         self._limits = limits or Limits()
@@ -133,13 +125,7 @@ class LocalExecutor(Executor):
             credentials=credentials,
             cores=machine_capacity()[0],
         )
-        self._now = now
-        self._reader = Reader(self._layout, now)
-        self._checkpoints = CheckpointFiles(strict=False)
-        self._unrecorded = Unrecorded(self._layout)
-        self._epoch = EpochGate(self._layout)
         self._left: Mapping[AttemptKey, Running] = {}
-        self._locks: dict[AttemptKey, asyncio.Lock] = {}
         self._started = AsyncExitStack()
 
     # ---------- start and stop
@@ -374,7 +360,6 @@ class LocalExecutor(Executor):
 
     async def remove(self, job: str) -> None:
         """Delete the directory of an ended job."""
-        places = self._layout.job(job)
         attempts = [tracked for key, tracked in self._supervision.tracked.items() if key.job == job]
         if any(not tracked.gone for tracked in attempts):
             raise ExecutorError(f"The job {job} has not ended.")
@@ -384,23 +369,7 @@ class LocalExecutor(Executor):
             self._locks.pop(tracked.key, None)
         if not await self._supervision.have_left(job, ENDS_WITHIN):
             raise ExecutorError(f"The supervisor of the job {job} has not ended yet.")
-        try:
-            await asyncio.to_thread(remove_files, places)
-            await asyncio.to_thread(self._unrecorded.settle, job)
-        except OSError as error:
-            raise ExecutorError(f"{places.root} cannot be deleted: {error.strerror}.") from error
-
-    async def size(self, job: str) -> int:
-        """Return the size of a job's directory."""
-        return await asyncio.to_thread(size_of_files, self._layout.job(job))
-
-    async def unrecorded(self) -> Sequence[str]:
-        """Return the jobs whose directories may be there before their records."""
-        return await asyncio.to_thread(self._unrecorded.jobs)
-
-    async def recorded(self, job: str) -> None:
-        """Note that the record of a job is on disk."""
-        await asyncio.to_thread(self._unrecorded.settle, job)
+        await self._remove_files(job)
 
     # ---------- state and files
 
@@ -476,22 +445,6 @@ class LocalExecutor(Executor):
         tracked = self._supervision.tracked
         return tuple(tracked[key].status for key in sorted(tracked))
 
-    async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
-        """Return part of the supervisors' log."""
-        return await self._reader.log(job, rank, offset, limit)
-
-    async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
-        """Return reports that the job wrote."""
-        return await self._reader.reports(job, after, limit)
-
-    async def list_outputs(self, job: str, most: int, own: OwnOutputs | None = None) -> tuple[OutputFile, ...]:
-        """Return the files of the output directory, and the job's own outputs."""
-        return await self._reader.output_files(job, most, own)
-
-    async def open_output(self, job: str, name: str, limit: int, own: OwnOutputs | None = None) -> BinaryIO | None:
-        """Open a file of the output directory."""
-        return await self._reader.output(job, name, limit, own)
-
     async def list_checkpoints(self, spec: AttemptSpec, also: str = "") -> tuple[SavedCheckpoint, ...]:
         """Read the job's folders with the rights of its account."""
         places, account = self._places_of(spec), self._launcher.account(spec.user)
@@ -538,9 +491,6 @@ class LocalExecutor(Executor):
         return {
             uuid for attempt in tracked if attempt.handle is not None or attempt.settling for uuid in attempt.uuids
         }
-
-    def _lock(self, key: AttemptKey) -> asyncio.Lock:
-        return self._locks.setdefault(key, asyncio.Lock())
 
 
 def _record(account: Account | None) -> dict[str, Any] | None:

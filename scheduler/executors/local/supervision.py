@@ -235,7 +235,7 @@ class Supervision:
             ended.set_result(None)
 
     async def have_left(self, job: str, within: float) -> bool:
-        """Wait, at most ``within`` seconds, until the supervisors of a job that is not followed have ended.
+        """Wait, at most ``within`` seconds, until the supervisors of an unfollowed job have ended.
 
         Return whether they have. One that has recorded its end may still make its directory again.
         """

@@ -46,7 +46,7 @@ RESCAN = 0.02
 SHUTDOWN = 120.0
 """Time in which the workers end after a machine that shuts down has sent SIGTERM to all, in seconds.
 
-Afterwards it kills what is left; systemd waits 90 s. Later ends have other causes.
+Afterwards it kills the rest; systemd waits 90 s. Later ends have other causes.
 """
 TREE_WAIT = 900.0
 """Time for the first worker of a gang of pods to make the copy of the project, in seconds."""

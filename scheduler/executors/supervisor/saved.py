@@ -190,7 +190,7 @@ def _is_whole(name: str, files: dict[str, Any], *, links: bool) -> bool:
 
 
 def _size(path: str, within: int, *, links: bool) -> int | None:
-    """Return the size of a file below a folder; None for what is no plain file. Raises `OSError`, `ValueError`."""
+    """Return the size of a plain file below a folder, None for anything else. Raises `OSError`, `ValueError`."""
     *folders, last = path.split("/")
     if {"", ".", ".."} & {*folders, last}:
         raise ValueError(f"{path} is no path below a folder")

@@ -92,7 +92,7 @@ def processes(root: int) -> list[int]:
 
 
 def stack(pid: int) -> str | None:
-    """Return what is known of a process; None if it has ended."""
+    """Return the known facts of a process; None if it has ended."""
     try:
         state = _read(pid, "stat").rpartition(")")[2].split()[0]
         words = _read(pid, "cmdline").replace("\0", " ").split()

@@ -27,7 +27,7 @@ MOST_GONE = 5
 CACHES = frozenset(
     {"__pycache__", ".git", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".springtide.new"}
 )
-"""Names of what is neither copied nor linked."""
+"""Names of files that are neither copied nor linked."""
 MOST_TEXT = 4 << 20
 """Length of the settings of Git that are copied, in characters."""
 GIT_CONFIG = """
@@ -155,7 +155,7 @@ def _with_parents(path: str) -> list[str]:
 
 
 def _link(roots: dict[str, str], new: str, folders: set[str], taken: set[str]) -> list[str]:
-    """Link what was not copied, a folder without copied files as one link; return the linked folders.
+    """Link everything not copied, a folder without copied files as one link; return the linked folders.
 
     ``roots`` are the folders that were copied, by their places in the copy.
     """
@@ -193,8 +193,8 @@ def _source(roots: dict[str, str], folder: str) -> str:
 
 
 def _say_what_is_gone(root: str, linked: Sequence[str]) -> None:
-    """Write to the job's log what was left in place at the submission and the job does not find; names with a dot
-    are left out. It is removed since, or in a folder that the pool hides from the job's account.
+    """Write to the job's log which files were left in place at the submission and are missing; names with a dot
+    are left out. Each was removed since, or is in a folder that the pool hides from the job's account.
     """
     if not os.path.isdir(root):  # noqa: PTH112
         return

@@ -71,7 +71,7 @@ class VictimCandidates:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Keep what is known of the projects for the end of a block, which undoes its changes of usage."""
+        """Keep the usage of the projects for the end of a block, which undoes its changes of usage."""
         known = self._open
         try:
             yield
@@ -112,7 +112,7 @@ class VictimCandidates:
         return self._unit(job, node) if self.may_give(job.id) else None
 
     def _unit(self, job: Job, node: str | None) -> EvictionUnit | None:
-        """Return the next unit of a job that may give, on this node or any."""
+        """Return the next unit of a job that gives, on this node or any."""
         held = self._builder.workers_planned(job)
         if not held or self._is_protected(job):
             return None

@@ -110,7 +110,7 @@ def accounts(
 ) -> Accounts:
     """Return the accounts in intervals, in rows by ``fields`` of `Group`, of groups that count.
 
-    What is not in the stored sums yet is added: recent entries, and what is held up to ``now``. With ``lots`` the
+    Everything not in the stored sums yet is added: recent entries, and holdings up to ``now``. With ``lots`` the
     answer has what each project held.
     """
     connection = _as_of_one_moment(connection)
@@ -257,7 +257,7 @@ def _marks(sums: Sums) -> tuple[bool, bool]:
 def spent(connection: Connection, start: float, end: float, now: float) -> dict[str, Spent]:
     """Return what each project has spent from ``start`` to ``end`` by ``now``; both count from their full hours.
 
-    What is held now counts. Workspaces belong to no project.
+    Present holdings count. Workspaces belong to no project.
     """
     connection = _as_of_one_moment(connection)
     begin, stop = int(start // HOUR) * HOUR, int(min(end, now + HOUR) // HOUR) * HOUR

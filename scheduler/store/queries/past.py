@@ -33,7 +33,7 @@ ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What was recorded of a span.
+    """The records of a span.
 
     ``jobs`` with GPUs have all their attempts; ``forgotten`` are entries of the ledger of jobs that were deleted.
     ``audit`` has all `CHANGES` before the end of the span, the oldest first.
@@ -46,7 +46,7 @@ class Past:
 
 
 def past(connection: Connection, start: float, end: float, now: float) -> Past:
-    """Return what was recorded of the time from ``start`` to ``end``."""
+    """Return the records of the time from ``start`` to ``end``."""
     table, entries, audit = schema.jobs, schema.ledger, schema.audit
     unfinished = or_(table.c.ended.is_(None), table.c.ended > start)
     rows = connection.execute(

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
-from springtide.scheduler.model import FINAL, Environment
+from springtide.scheduler.model import Environment
 from springtide.scheduler.runs import Run
 from springtide.scheduler.store import codec, schema
 from springtide.scheduler.store.queries import listing, trials
@@ -33,7 +33,6 @@ from springtide.scheduler.store.tables import TABLES, HubStanding, Tables
 
 Attempts = Mapping[str, Sequence[AttemptRecord]]
 """Attempts by job, oldest first."""
-FINAL_STATES = [state.value for state in FINAL]
 CHUNK = 500
 RUNS_AT_ONCE = 100
 """Number of jobs that are read at a time for a condition: a source may be large."""

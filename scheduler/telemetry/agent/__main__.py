@@ -18,7 +18,7 @@ BAD_INPUT = 2
 def main(arguments: list[str] | None = None) -> int:
     """Answer requests for reports until SIGTERM; return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="springtide-agent", description="Tell the pool's service of the GPUs of this node."
+        prog="springtide-agent", description="Report to the pool's service the GPUs of this node."
     )
     parser.add_argument("--ip", default="0.0.0.0", help="address to listen on")  # noqa: S104 - of a pod
     parser.add_argument("--port", type=int, default=8092, help="port to listen on")

@@ -23,7 +23,7 @@ from chart import (
 
 from springtide.hub_extension.cluster.settings import cluster_settings
 from springtide.hub_extension.service.declarations import declared_datasets, declared_secrets
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.kubernetes.inventory import static_nodes
 from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups

@@ -10,7 +10,7 @@ from cluster import Cluster
 from kube_bench import KubeBench, restricted_bench
 from real_node import RealNode, volume
 
-from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.datasets import Dataset
 
 READS = """
 from springtide.training import current_job

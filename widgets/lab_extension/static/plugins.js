@@ -147,7 +147,7 @@ function addStatus(app, Shown, statusBar, feed) {
 }
 
 /**
- * A widget with content only while it is attached and visible, so that it costs nothing otherwise. What is shown again at
+ * A widget with content only while it is attached and visible, so that it costs nothing otherwise. One shown again at
  * once, as all of JupyterLab is after a change of the theme, stays as it is.
  */
 function shownWhileVisible(Widget) {

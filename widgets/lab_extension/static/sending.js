@@ -9,7 +9,7 @@ const SEND_FILE = "springtide:send-file";
 const SEND_CELL = "springtide:send-cell";
 const SETTLED_MS = 350;
 const PARAMETERS = "parameters";
-/** What has the focus in the dialog, and takes it back if it leaves: a disabled *Send* could not. */
+/** The element with the focus in the dialog, which takes it back if it leaves: a disabled *Send* could not. */
 const FIRST_FOCUS = '[data-testid="send-gpus"]';
 const NO_PREVIEW = { parameters: [], problems: {}, refusal: "" };
 const NOT_PYTHON = "Only cells of Python kernels can be sent.";
@@ -62,7 +62,7 @@ async function attempted(shared, work) {
   }
 }
 
-/** Sends a file as it is in its open editors: what was not saved is saved first. */
+/** Sends a file as it is in its open editors: unsaved changes are saved first. */
 async function sendFile({ path, name }, shared, feed, server, documents, opened) {
   const work = { name, look: (given) => server.preview({ ...sightOf(path, documents), arguments: given }) };
   const chosen = await askOptions(work, shared, feed, server);
@@ -84,7 +84,7 @@ function sightOf(path, documents) {
   return { path, parameters: cells.map(({ source }) => [source].flat().join("")) };
 }
 
-/** Saves what is open under the path. Throws if that was cancelled or failed: another text would be sent than is seen. */
+/** Saves the editors of the path. Throws if that was cancelled or failed: another text would be sent than is seen. */
 async function saveChanges(path, name, documents) {
   const widget = documents?.findWidget(path, null);
   const context = widget && documents.contextForWidget(widget);
@@ -206,7 +206,7 @@ function optionsBody(Widget) {
       this.node.querySelector("select, input").focus();
     }
 
-    /** Shows the estimate for the job, and what is wrong with typed parameters, after a pause in typing. */
+    /** Shows the estimate for the job, and mistakes in typed parameters, after a pause in typing. */
     tell() {
       this.show(); // the dialog has just enabled its button
       clearTimeout(this.telling);
@@ -230,7 +230,7 @@ function optionsBody(Widget) {
       this.show();
     }
 
-    /** Shows what is wrong, else the estimate. The focus never stays on a button that is disabled. */
+    /** Shows the mistake, else the estimate. The focus never stays on a button that is disabled. */
     show() {
       say(this.refusal, this.problem);
       say(this.words, this.problem ? "" : this.estimated);

@@ -71,7 +71,7 @@ function inPlaceWords({ in_place: folder }) {
   return folder ? `in ${clean(folder)} itself, with the files as they are when it runs` : "";
 }
 
-/** The project of a job: what is copied, what is in place, what is ignored. */
+/** The project of a job: its copied, linked and ignored files. */
 function projectFacts(tree) {
   if (!tree) return [];
   const { outside = [] } = tree;

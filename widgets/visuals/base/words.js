@@ -59,7 +59,7 @@ export function cleanLines(text) {
   return settled(moves).replace(INVISIBLE, "");
 }
 
-/** Text after all its moves: at the beginning of a line the next text replaces what was there. */
+/** Text after all its moves: at the beginning of a line the next text replaces the one before. */
 function settled(text) {
   const rows = [""];
   let row = 0;
@@ -83,7 +83,7 @@ export function count(number, one, many = `${one}s`) {
   return `${amount(number)} ${number === 1 ? one : many}`;
 }
 
-/** The most digits that tell numbers apart. */
+/** The most digits that distinguish numbers. */
 const MOST_DIGITS = 15;
 
 /** A number with separated thousands and without needless digits. */
@@ -96,7 +96,7 @@ export function amount(number) {
   return String(Number(number.toPrecision(4)));
 }
 
-/** A function that writes numbers as `amount` does, with so many digits more that different ones of `numbers` differ. */
+/** A function that writes numbers as `amount` does, with enough more digits that different ones of `numbers` differ. */
 export function amountsApart(numbers) {
   const different = new Set(numbers).size;
   const isApart = (write) => new Set(numbers.map(write)).size === different;

@@ -74,7 +74,7 @@ export function isSame(given, before) {
 /**
  * A plot with its axes, as a description.
  * @param about `name` for tests; `label`: its description for screen readers; `style`; `zooming`: the properties of a plot
- *   that can be zoomed; `selection`: what is being selected
+ *   that can be zoomed; `selection`: the range being selected
  * @param caption the text above the plot
  * @param plot of `plotOf`
  * @param marks the content of the plot

@@ -32,7 +32,7 @@ export function standingWords(project) {
 }
 
 /**
- * The bar alone, as a description for other drawings. `scale` is the number of GPUs across its width; `units` tells
+ * The bar alone, as a description for other drawings. `scale` is the number of GPUs across its width; `units` says
  * whether it is divided into these. `project.lent` is unused quota that others hold, if that is known.
  */
 export function projectBar(project, scale, key = "bar", units = scale <= UNITS_SHOWN) {

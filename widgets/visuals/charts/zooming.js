@@ -67,7 +67,7 @@ function placeUnder(event, plot) {
   return plot.along(x);
 }
 
-/** What is being selected, over the height of a plot. */
+/** The range being selected, over the height of a plot. */
 export function drawSelection({ from, to }, { x }, { y, height }) {
   const [left, right] = [x(from), x(to)].sort((one, other) => one - other);
   return s("rect", { key: "selection", class: "st-selected-span", x: left, width: right - left, y, height });

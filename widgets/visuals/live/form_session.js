@@ -276,7 +276,7 @@ export class FormSession {
     }
   }
 
-  /** Fetches the parameters of the notebook. While that fails those known stay: sending says what is wrong. */
+  /** Fetches the parameters of the notebook. While that fails those known stay: sending names the fault. */
   async #look(isOld) {
     const name = this.work.notebook;
     const found = await this.backend.preview(name, { ...this.given }).catch(() => null);

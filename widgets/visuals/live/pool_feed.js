@@ -200,7 +200,7 @@ export class PoolFeed {
     this.stream = this.follow(on, (contact, problem, isOpen) => this.#connected(contact, problem, isOpen));
   }
 
-  /** Fetches what is shown when the stream opens first: what follows then are changes of it. */
+  /** Fetches the shown data when the stream opens first: changes of them follow. */
   #connected(state, problem, isOpen) {
     const opens = isOpen && !this.isOpen;
     this.isOpen = isOpen;

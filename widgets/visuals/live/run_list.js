@@ -29,7 +29,7 @@ const SEARCHES = ["where", "search"];
  *   `title(words)` are called when they change; `attempt(work)` runs work and shows its refusal, and promises null then;
  *   `tagHref(tag)`: address of the table of a tag, or null; `drawNone(title)` describes the table without jobs
  * @returns `filters(changes)`, which changes the filters, `stop()`, and `start()`, which goes on after that: with its open
- *   cards, what is typed in their forms, and what is selected
+ *   cards, the input of their forms, and the selection
  */
 export function showRuns(element, feed, place) {
   const runs = new RunList(element, feed, place);

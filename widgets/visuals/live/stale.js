@@ -21,7 +21,7 @@ export function awayWords({ connection }) {
   return connection.problem?.message ?? AWAY;
 }
 
-/** The time of what is displayed: now, or while the pool is away the last contact; `at` if there was none. */
+/** The time of the displayed data: now, or while the pool is away the last contact; `at` if there was none. */
 export function shownAt(feed, at) {
   return feed.connection.state === "away" ? (feed.heardAt ?? at) : clockNow();
 }

@@ -13,7 +13,7 @@ const READ_AGAIN_S = 5;
 const LOOK_AGAIN_S = 15;
 const GONE = 404;
 const FOLDER = "the folder SPRINGTIDE_OUTPUT_DIR";
-/** The files of a job that show what its function returned, the best first. */
+/** The files of a job with the result of its function, the best first. */
 const RESULTS = ["result.png", "result.csv", "result.head.csv", "result.txt", "result.json"];
 const TOO_LARGE = `It is too large to be shown: ${size(mostViewed)} at most. Download it instead.`;
 const NOT_READABLE = {

@@ -13,7 +13,7 @@ export function argumentWords({ value, type, hidden }) {
   return clean(String(value)) || (type ? clean(type) : "“”");
 }
 
-/** The arguments of a job that no trial's line has. */
+/** The job's arguments that no trial's line has. */
 function ownOf(job) {
   const parameters = job.outcome?.parameters ?? {};
   return Object.entries(job.arguments ?? {}).filter(([name]) => !(name in parameters));

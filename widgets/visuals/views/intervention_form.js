@@ -86,7 +86,7 @@ function editFields(about, jobs, projects) {
     h(
       "p",
       { key: "words", class: "st-muted" },
-      `Edit ${about}: what is left empty stays. Age and checkpoints are kept.`,
+      `Edit ${about}: an empty field stays as it is. Age and checkpoints are kept.`,
     ),
     h(
       "div",
@@ -157,7 +157,7 @@ function editBody(form) {
   return body;
 }
 
-/** What was typed, as the API takes it; what is no number stays a text, which the pool refuses with a sentence. */
+/** Typed text, as the API takes it; anything but a number stays a text, which the pool refuses with a sentence. */
 function asSent(name, text) {
   if (text.toLowerCase() === NONE && (name === "time_limit" || name === "min_workers")) return null;
   return name !== "time_limit" && /^\d{1,7}$/.test(text) ? Number(text) : text;

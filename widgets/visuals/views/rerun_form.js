@@ -25,7 +25,7 @@ export function testLine({ test_run: test }, pageOf, target) {
   return test && runLine("test", test, { href: pageOf?.(test.job), target }, "Its page");
 }
 
-/** Returns the line of a job that another job's program has submitted, with a link if pages of jobs are known. */
+/** Returns the line of a job submitted by another job's program, with a link if pages of jobs are known. */
 export function submitterLine({ submitted_by: job }, pageOf, target) {
   return (
     job &&

@@ -162,7 +162,7 @@ export function sweepButtons(job) {
     cancel: "Cancel the rest…",
     question: [
       `Cancel the ${count(left, "trial")} of ${job.name ? `“${clean(job.name)}”` : "this sweep"} that ${left === 1 ? "has" : "have"} not ended?`,
-      "What has ended stays.",
+      "Ended trials stay.",
       ...(trials.running ? ["What runs has its grace period to end, then it is killed."] : []),
     ].join(" "),
     keep: "Keep them",

@@ -47,7 +47,7 @@ export function changesOfNow(changes) {
 }
 
 /**
- * Draws the controls. `pool` is what may be asked about, `changes` what is asked; `change` gets each new value.
+ * Draws the controls. `pool` has the subjects of changes, `changes` the chosen ones; `change` gets each new value.
  * With `now` only what the forecast of the present can answer is offered.
  */
 export function drawChanges(pool, changes, { now, change }) {

@@ -44,7 +44,7 @@ export function drawComparison({ start, end, headline, unchanged, changed, notes
   );
 }
 
-/** The sentence of an answer after what is asked, if both are short enough for a headline. */
+/** The sentence of an answer after its question, if both are short enough for a headline. */
 function headlineWords(headline, words) {
   const whole = `${words}: ${headline[0].toLowerCase()}${headline.slice(1)}`;
   return words && whole.length <= LONGEST_HEADLINE ? `${whole[0].toUpperCase()}${whole.slice(1)}` : headline;
@@ -126,7 +126,7 @@ function drawProjects(before, after, currency) {
   );
 }
 
-/** Two values, or one if both read the same; what has changed stands out. */
+/** Two values, or one if both read the same; a changed one stands out. */
 function pair(name, before, after) {
   const words = [before, after].map((value) => (value === null ? "–" : FIGURES[name][1](value)));
   if (words[0] === words[1]) return words[0];

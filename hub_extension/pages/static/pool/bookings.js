@@ -1,4 +1,4 @@
-/** Bookings: what is set apart on the next seven days, as a strip and a list, which admins cancel from. */
+/** Bookings of the next seven days, as a strip and a list, which admins cancel from. */
 
 import { attempted, call } from "../site.js";
 import { dataCells, dataTable } from "../table.js";

@@ -1,4 +1,4 @@
-/** The budget of a project: what is spent of it, and the form in which admins set it. */
+/** The budget of a project: its spending, and the form in which admins set it. */
 
 import { call, site } from "../site.js";
 import { h } from "../visuals/base/dom.js";
@@ -17,7 +17,7 @@ export function withBudgets({ projects, budgets }) {
   return projects.map((project) => ({ ...project, budget: of.get(project.name) ?? null }));
 }
 
-/** What is spent of a project's budget; null without one. */
+/** The spending of a project's budget; null without one. */
 export function drawBudget({ name, budget }) {
   if (!budget) return null;
   const part = Math.min(1, budget.spent / budget.amount);

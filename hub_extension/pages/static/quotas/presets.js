@@ -156,7 +156,7 @@ export class Presets {
   }
 }
 
-/** What is typed of a preset, as `formField` takes it, and the pool's answers about it. */
+/** The typed fields of a preset, as `formField` takes it, and the pool's answers about it. */
 class PresetEditor {
   constructor(fields, preset, project, changed) {
     this.id = "st-preset";

@@ -9,7 +9,7 @@ export function rounded(number) {
   return Math.abs(number) < 10 ? Number(Number(number.toPrecision(2)).toFixed(3)) : Math.round(number);
 }
 
-/** The same as text; what is less than that shows, and not 0, is `< 0.001`. */
+/** The same as text; a smaller number than that shows, and not 0, is `< 0.001`. */
 export function atAGlance(number) {
   const size = Math.abs(number);
   return size > 0 && size < SMALLEST_SHOWN ? `< ${SMALLEST_SHOWN}` : amount(rounded(number));

@@ -1,4 +1,4 @@
-/** The viewer's own requests, with what has become of each, and the form of a new one. */
+/** The viewer's own requests, with the outcome of each, and the form of a new one. */
 
 import { attempted, call, site } from "../site.js";
 import { untilWords } from "../until.js";
@@ -35,7 +35,7 @@ export class OwnRequests {
   }
 
   /**
-   * The request for the quota that a job lacks, and what has become of those for its project since it was submitted;
+   * The request for the quota that a job lacks, and the outcome of those for its project since it was submitted;
    * nothing while there is neither. The form is offered until one is pending.
    * @param wish as `wishOf` has it, or null
    */

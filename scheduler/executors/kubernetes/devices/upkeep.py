@@ -44,7 +44,7 @@ class ClaimTemplates:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Create what is missing, and follow the templates from there. Raises `ApiError`."""
+        """Create missing templates, and follow the templates from there. Raises `ApiError`."""
         for informer in self._known:
             await informer.start()
         await self._create_missing()
@@ -59,7 +59,7 @@ class ClaimTemplates:
             await informer.stop()
 
     def complete(self) -> None:
-        """Create in the background what is missing now."""
+        """Create missing templates in the background."""
         self._incomplete.set()
 
     def _changed(self, before: Object | None, after: Object | None) -> None:  # noqa: ARG002 - only losses matter

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from springtide.scheduler.datasets import volumes as datasets
+from springtide.scheduler import datasets
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, BlockedError
 from springtide.scheduler.executors.environment import gpu_environment
 from springtide.scheduler.executors.kubernetes.homes import Home

@@ -1,11 +1,11 @@
-"""A declared dataset, and its directory in jobs and workspaces; pure."""
+"""Datasets that an administrator declares: directories that jobs and workspaces read, and their volumes; pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from springtide.scheduler.declared import Declared
 
@@ -43,3 +43,35 @@ class Dataset(Declared):
 def variable(datasets: Iterable[Dataset]) -> dict[str, str]:
     """Return the environment variable with the directories of the datasets."""
     return {VARIABLE: json.dumps({dataset.name: dataset.place for dataset in datasets}, ensure_ascii=False)}
+
+
+def volumes(datasets: Sequence[Dataset]) -> list[dict[str, Any]]:
+    """Return a read-only volume for each claim that holds datasets.
+
+    As the volume itself is read-only, no node changes the owner of its files to the group of the pod.
+    """
+    return [
+        {"name": _volume(claim, datasets), "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
+        for claim in _claims(datasets)
+    ]
+
+
+def mounts(datasets: Sequence[Dataset]) -> list[dict[str, Any]]:
+    """Return the read-only mount of each dataset, at its place."""
+    return [
+        {
+            "name": _volume(dataset.claim, datasets),
+            "mountPath": dataset.place,
+            "readOnly": True,
+            **({"subPath": dataset.sub_path} if dataset.sub_path else {}),
+        }
+        for dataset in datasets
+    ]
+
+
+def _claims(datasets: Sequence[Dataset]) -> list[str]:
+    return list(dict.fromkeys(dataset.claim for dataset in datasets))
+
+
+def _volume(claim: str, datasets: Sequence[Dataset]) -> str:
+    return f"datasets-{_claims(datasets).index(claim)}"

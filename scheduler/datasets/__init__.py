@@ -1,1 +1,0 @@
-"""Datasets that an administrator declares: directories that jobs and workspaces read."""
