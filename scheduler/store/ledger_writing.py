@@ -137,7 +137,21 @@ def _add(connection: Connection, rollups: Sequence[Rollup]) -> Mapping[Group, in
         {"step": each.step, "at": each.at, "group": numbers[each.group], **_columns(each.sums)} for each in rollups
     ]
     _upsert(connection, schema.ledger_sums, ("step", "at", "group"), SUMS, rows)
+    _add_people(connection, rollups, numbers)
     return numbers
+
+
+def _add_people(connection: Connection, rollups: Sequence[Rollup], numbers: Mapping[Group, int]) -> None:
+    """Add to the sums by day of each person in each project."""
+    first: dict[tuple[str, str], int] = {}
+    for group, number in numbers.items():
+        first.setdefault((group.project, group.user), number)
+    found: defaultdict[tuple[int, int], Sums] = defaultdict(Sums)
+    for each in rollups:
+        if each.step == DAY:
+            found[each.at, first[each.group.project, each.group.user]].add(each.sums)
+    rows = [{"at": at, "group": number, **_columns(sums)} for (at, number), sums in found.items()]
+    _upsert(connection, schema.ledger_people, ("at", "group"), SUMS, rows)
 
 
 def _add_lots(connection: Connection, rollups: Sequence[Rollup]) -> None:
