@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, Table, case, delete, func, insert, select, update
@@ -24,6 +23,7 @@ from springtide.scheduler.store.ledger import (
     Sums,
     begin_of,
     rolled_up,
+    values_of,
 )
 from springtide.scheduler.store.tables import Tables
 
@@ -181,11 +181,8 @@ def _upsert(
         connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=more), rows)
 
 
-_values = attrgetter(*SUMS)
-
-
 def _columns(sums: Sums) -> dict[str, float]:
-    return dict(zip(SUMS, _values(sums), strict=True))
+    return dict(zip(SUMS, values_of(sums), strict=True))
 
 
 def _numbers(connection: Connection, groups: Sequence[Group]) -> Mapping[Group, int]:

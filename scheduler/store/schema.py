@@ -247,7 +247,6 @@ ledger_groups = Table(
 )
 
 
-
 def _sums() -> list[Column[Any]]:
     """Return the columns of sums, those of `springtide.scheduler.store.ledger.Sums`."""
     return [

@@ -255,17 +255,18 @@ class _Counted:
     def totals(self, fresh: Sequence[Rollup]) -> tuple[Account, frozenset[str]]:
         """Return the account of all rows, and the types of which GPUs were held without a price."""
         total, people, unpriced = Account(), set[str](), set[str]()
-        marks = _sums.c.group, _sums.c.held > 0, _sums.c.held - _sums.c.priced > UNPRICED
-        stored = self._connection.execute(select(*marks).where(self._intervals.within()).distinct()).all()
-        added = [(each.group, *_marks(each.sums)) for each in fresh if self._counts(each.group)]
-        known = ((self._groups[row[0]], *row[1:]) for row in stored if row[0] in self._groups)
-        for group, is_held, is_unpriced in chain(known, added):
-            if is_held:
+        by_group = [_sums.c.group, func.max(_sums.c.held - _sums.c.priced), *_sums_of(*SUMS)(_sums)]
+        stored = select(*by_group).where(self._intervals.within()).group_by(_sums.c.group)
+        rows = self._connection.execute(stored).all()
+        known = ((self._groups[row[0]], row[1], Sums(*row[2:])) for row in rows if row[0] in self._groups)
+        seen = ((each.group, each.sums) for each in fresh if self._counts(each.group))
+        added = ((group, sums.held - sums.priced, sums) for group, sums in seen)
+        for group, without_price, sums in chain(known, added):
+            total.sums.add(sums)
+            if sums.held > 0:
                 people.add(group.user)
-            if is_unpriced:
+            if without_price > UNPRICED:
                 unpriced.add(group.gpu_type)
-        for account in self.rows.values():
-            total.sums.add(account.sums)
         total.people = len(people - {""})
         total.waits = sorted(chain.from_iterable(account.waits for account in self.rows.values()))
         return total, frozenset(unpriced)
@@ -280,11 +281,6 @@ class _Counted:
         return tuple(getattr(group, name) for name in self._fields)
 
 
-def _marks(sums: Sums) -> tuple[bool, bool]:
-    """Return whether GPUs were held, and whether some had no price."""
-    return sums.held > 0, sums.held - sums.priced > UNPRICED
-
-
 def spent(connection: Connection, start: float, end: float, now: float) -> dict[str, Spent]:
     """Return what each project has spent from ``start`` to ``end`` by ``now``; both count from their full hours.
 
@@ -294,8 +290,8 @@ def spent(connection: Connection, start: float, end: float, now: float) -> dict[
     begin, stop = int(start // HOUR) * HOUR, int(min(end, now + HOUR) // HOUR) * HOUR
     found: defaultdict[str, Spent] = defaultdict(Spent)
     if begin < stop:
-        hours, named = Intervals(HOUR, (begin, stop)), _groups.c.project != ""
-        for _, project, held, cost in hours.read(connection, ["project"], _sums_of("held", "cost"), named):
+        whole, named = Intervals(HOUR, (begin, stop)), _groups.c.project != ""
+        for _, project, held, cost in whole.read(connection, ["project"], _sums_of("held", "cost"), named):
             found[project] = Spent(held / HOUR, cost)
     for entry in _recent(connection, now):
         seconds = min(entry.end, end, now) - max(entry.start, begin)
