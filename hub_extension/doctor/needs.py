@@ -25,6 +25,7 @@ CHECKS: Final[Mapping[NeedKind, str]] = {
     NeedKind.BACKUP: "backups",
     NeedKind.REQUEST: "requests",
     NeedKind.LEAVER: "leavers",
+    NeedKind.HANDED_OVER: "leavers",
     NeedKind.DRAIN: "drains",
     NeedKind.JOB: "use of GPUs",
     NeedKind.WORKSPACE: "use of GPUs",

@@ -28,6 +28,7 @@ HELD = "engine-held"
 FINISHED = "engine-finished"
 NOT_LAUNCHED = "engine-not-launched"
 BLOCKED = "engine-blocked"
+CLOSED_TO_OWNER = "engine-closed-to-owner"
 NEXT_WITHOUT_GPUS = "without-gpus-next"
 
 
@@ -244,6 +245,11 @@ def lost(detail: str, *, saved: bool) -> Reason:
 def blocked(detail: str) -> Reason:
     """Return something outside of the job kept the attempt from starting, as ``detail`` says."""
     return Reason(BLOCKED, {"detail": detail})
+
+
+def closed_to_owner(detail: str, former: str, user: str) -> Reason:
+    """Return a job that ``former`` had does not start as that of its owner ``user``, as ``detail`` says."""
+    return Reason(CLOSED_TO_OWNER, {"detail": detail, "former": former, "user": user})
 
 
 def withheld(detail: str) -> Reason:

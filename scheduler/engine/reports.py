@@ -135,18 +135,17 @@ def made(
 ) -> wire.Report:
     """Return the report from the first to the last of two days, both included, as it is ``now``."""
     first, last = days
-    with uncollected():
-        intervals = ledger.Intervals(report_view.step_of(by), report_view.bounds(by, first, last))
-        found = ledger.accounts(
-            connection,
-            intervals,
-            report_view.fields_of(by),
-            now=now,
-            may=sight.use,
-            lots=report_view.has_quotas(by),
-        )
+    intervals = ledger.Intervals(report_view.step_of(by), report_view.bounds(by, first, last))
+    with uncollected():  # and what is only read for the report is gone at its end
         return report_view.report(
-            found,
+            ledger.accounts(
+                connection,
+                intervals,
+                report_view.fields_of(by),
+                now=now,
+                may=sight.use,
+                lots=report_view.has_quotas(by),
+            ),
             by,
             first,
             last,

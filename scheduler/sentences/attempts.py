@@ -140,6 +140,13 @@ def _blocked(p: Params) -> Sentences:
     yield follows("The pool tries again by itself, less and less often.")
 
 
+def _closed_to_owner(p: Params) -> Sentences:
+    user = quoted_name(p, "user")
+    yield cause(f"It was the job of {quoted_name(p, 'former')}, and cannot start as that of {user}.")
+    yield from detail(p)
+    yield change(f"Let {user} use what it needs and release it, give it to somebody else, or cancel it.")
+
+
 def _withheld(p: Params) -> Sentences:
     yield cause("Launching has stopped: several jobs could not be started, for reasons outside them.")
     yield from detail(p)
@@ -263,6 +270,7 @@ ATTEMPTS: Table = {
     "engine-fruitless": _fruitless,
     "engine-lost": _lost,
     "engine-blocked": _blocked,
+    "engine-closed-to-owner": _closed_to_owner,
     "engine-withheld": _withheld,
     "engine-not-launched": _not_launched,
     "engine-failed": _failed,

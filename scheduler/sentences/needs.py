@@ -96,6 +96,15 @@ def _leaver(p: Params) -> Sentences:
     )
 
 
+def _handed_over(p: Params) -> Sentences:
+    jobs, user, former = number(p, "jobs"), quoted_name(p, "user"), quoted_name(p, "former")
+    them = plural(jobs, "it", "them")
+    yield state(f"The person {user} was given {count(jobs, 'job')} of {former}, which cannot start.")
+    yield from detail(p)
+    yield follows(f"{plural(jobs, 'It is', 'They are')} on hold.")
+    yield change(f"Let {user} use what is named and try again, give {them} to somebody else, or cancel {them}.")
+
+
 def _whose(p: Params) -> str:
     return f"The {p.get('what')} of {quoted_name(p, 'subject')}" if p.get("subject") else f"The {p.get('what')}"
 
@@ -154,6 +163,7 @@ NEEDS: Table = {
     "need-quotas": _quotas,
     "need-drain": _drain,
     "need-leaver": _leaver,
+    "need-handed-over": _handed_over,
     "need-stays": _stays,
     "need-ending": _ending,
     "need-workspace": _workspace,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
@@ -276,6 +277,8 @@ class Sums:
 
 
 SUMS = tuple(Sums.__dataclass_fields__)
+values_of = attrgetter(*SUMS)
+"""Return the values of sums in the order of `SUMS`."""
 
 
 @dataclass(frozen=True, slots=True)

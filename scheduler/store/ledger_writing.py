@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, Table, case, delete, func, insert, select, update
@@ -24,6 +23,7 @@ from springtide.scheduler.store.ledger import (
     Sums,
     begin_of,
     rolled_up,
+    values_of,
 )
 from springtide.scheduler.store.tables import Tables
 
@@ -137,7 +137,21 @@ def _add(connection: Connection, rollups: Sequence[Rollup]) -> Mapping[Group, in
         {"step": each.step, "at": each.at, "group": numbers[each.group], **_columns(each.sums)} for each in rollups
     ]
     _upsert(connection, schema.ledger_sums, ("step", "at", "group"), SUMS, rows)
+    _add_people(connection, rollups, numbers)
     return numbers
+
+
+def _add_people(connection: Connection, rollups: Sequence[Rollup], numbers: Mapping[Group, int]) -> None:
+    """Add to the sums by day of each person in each project."""
+    first: dict[tuple[str, str], int] = {}
+    for group, number in numbers.items():
+        first.setdefault((group.project, group.user), number)
+    found: defaultdict[tuple[int, int], Sums] = defaultdict(Sums)
+    for each in rollups:
+        if each.step == DAY:
+            found[each.at, first[each.group.project, each.group.user]].add(each.sums)
+    rows = [{"at": at, "group": number, **_columns(sums)} for (at, number), sums in found.items()]
+    _upsert(connection, schema.ledger_people, ("at", "group"), SUMS, rows)
 
 
 def _add_lots(connection: Connection, rollups: Sequence[Rollup]) -> None:
@@ -167,11 +181,8 @@ def _upsert(
         connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=more), rows)
 
 
-_values = attrgetter(*SUMS)
-
-
 def _columns(sums: Sums) -> dict[str, float]:
-    return dict(zip(SUMS, _values(sums), strict=True))
+    return dict(zip(SUMS, values_of(sums), strict=True))
 
 
 def _numbers(connection: Connection, groups: Sequence[Group]) -> Mapping[Group, int]:

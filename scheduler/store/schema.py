@@ -246,24 +246,42 @@ ledger_groups = Table(
     Column("gpu_type", String(128), nullable=False),
 )
 
+
+def _sums() -> list[Column[Any]]:
+    """Return the columns of sums, those of `springtide.scheduler.store.ledger.Sums`."""
+    return [
+        Column("held", Double, nullable=False),
+        Column("borrowed", Double, nullable=False),
+        Column("priced", Double, nullable=False),
+        Column("cost", Double, nullable=False),
+        Column("measured", Double, nullable=False),
+        Column("used", Double, nullable=False),
+        Column("idle", Double, nullable=False),
+        Column("jobs", Integer, nullable=False),
+        Column("pauses", Integer, nullable=False),
+        Column("lost", Double, nullable=False),
+    ]
+
+
 ledger_sums = Table(
     "ledger_sums",
     metadata,
     Column("step", Integer, primary_key=True, autoincrement=False),
     Column("at", BigInteger, primary_key=True, autoincrement=False),
     Column("group", Integer, primary_key=True, autoincrement=False),
-    Column("held", Double, nullable=False),
-    Column("borrowed", Double, nullable=False),
-    Column("priced", Double, nullable=False),
-    Column("cost", Double, nullable=False),
-    Column("measured", Double, nullable=False),
-    Column("used", Double, nullable=False),
-    Column("idle", Double, nullable=False),
-    Column("jobs", Integer, nullable=False),
-    Column("pauses", Integer, nullable=False),
-    Column("lost", Double, nullable=False),
+    *_sums(),
     sqlite_with_rowid=False,
 )
+
+ledger_people = Table(
+    "ledger_people",
+    metadata,
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("group", Integer, primary_key=True, autoincrement=False),
+    *_sums(),
+    sqlite_with_rowid=False,
+)
+"""Sums by day of each person in each project, in place of which any group of theirs stands."""
 
 ledger_waits = Table(
     "ledger_waits",

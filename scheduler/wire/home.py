@@ -27,6 +27,7 @@ class NeedKind(StrEnum):
     BACKUP = "backup"
     REQUEST = "request"
     LEAVER = "leaver"
+    HANDED_OVER = "handed-over"
     DRAIN = "drain"
     JOB = "job"
     WORKSPACE = "workspace"

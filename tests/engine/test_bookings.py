@@ -379,6 +379,39 @@ async def test_a_booking_comes_again_and_again_over_restarts_and_steps_of_the_cl
     assert quota(two, "susan") == 2
 
 
+async def test_a_weekend_quota_two_gpus_until_friday_and_a_maintenance_over_jumps_and_a_service_that_was_away(two):
+    monday = datetime(1970, 1, 12, tzinfo=UTC).timestamp()
+    friday, wednesday = monday + (4 * 24 + 18) * HOUR, monday + (2 * 24 + 12) * HOUR
+    await two.engine.edit_project("susan", wire.ProjectEdit(quota=4, until=friday), "admin", members={})
+    await two.engine.book(wire.BookingRequest(nodes=("two",), start=wednesday, end=wednesday + 2 * HOUR), "admin")
+    weekends = wire.Weekly(days="sat,sun", opens="00:00", closes="00:00")
+    await two.engine.book(wire.BookingRequest(project="jemma", gpus=2, every=weekends), "admin")
+
+    async def jumps(hours: float) -> None:
+        await two.set_clock(hours * HOUR)
+
+    async def is_away(hours: float) -> None:
+        await two.stop()
+        two.clock.now += hours * HOUR
+        await two.start()
+
+    async def passes(hours: float) -> None:
+        await two.later(hours * HOUR)
+
+    steps = [
+        *((20, passes), (61, is_away), (63, jumps), (110, jumps), (115, is_away), (121, jumps), (119, jumps)),
+        *((150, is_away), (140, jumps), (169, jumps), (291, is_away), (338, jumps), (458, is_away), (506, passes)),
+    ]
+    for hour, comes in steps:
+        await comes((monday + hour * HOUR - two.clock.now) / HOUR)
+        await two.idle()
+        now = two.clock.now
+        wall = datetime.fromtimestamp(now, UTC)
+        assert quota(two, "susan") == (4 if now < friday else 2), wall
+        assert quota(two, "jemma") == (4 if wall.weekday() >= 5 else 2), wall
+        assert node(two, "two").available is not (wednesday <= now < wednesday + 2 * HOUR), wall
+
+
 async def test_a_maintenance_of_each_week_is_known_before_it_comes(two):
     await two.engine.book(
         wire.BookingRequest(nodes=("one", "two"), every=wire.Weekly(days="daily", opens="20:00", closes="21:00")),

@@ -7,6 +7,7 @@ import pytest
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests.departures import Leaver
 from springtide.scheduler.engine.requests.hub_users import Seen
+from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.tables import IdleRule, RuleScope
@@ -73,6 +74,63 @@ async def test_the_preview_names_the_directory_of_hers_that_the_heir_has_to_ente
     assert there.id in steps[0]
     assert waits.id in steps[1]
     assert not any("It starts in" in step for step in pool.engine.preview_departure(leaver(), "admin").steps)
+
+
+CLOSED = "The working directory “/home/susan/digits” cannot be entered: Permission denied."
+
+
+@pytest.mark.parametrize("has_run", [True, False])
+async def test_a_job_that_is_closed_to_the_heir_is_held_and_an_administrator_reads_what_to_do(pool, has_run):
+    pool.executor.refuses = lambda spec: Exit(ExitKind.REFUSED, 0.0, detail=CLOSED) if spec.user == "joe" else None
+    blocks = None if has_run else await pool.submit("jemma", gpus=8, name="blocks")
+    job = await pool.submit("susan", gpus=8, name="digits", cwd="/home/susan/digits")
+    if blocks is None:
+        await pool.state(job.id, "running")
+        await pool.engine.leave(leaver(to="joe"), "admin")
+        await pool.state(job.id, "paused")
+        await pool.engine.leave(leaver(to="joe"), "admin")
+    else:
+        await pool.engine.leave(leaver(to="joe"), "admin")
+        await pool.engine.cancel(blocks.id, "jemma")
+    await pool.until(lambda: is_held(pool, job.id))
+    held = await pool.job(job.id)
+    assert (held.user, held.hold.by, held.state) == ("joe", "springtide", "paused" if has_run else "queued")
+    assert held.hold.reason.startswith(f"It was the job of “susan”, and cannot start as that of “joe”. {CLOSED}")
+    tried = held.attempt
+    await pool.later(3_600)
+    assert (await pool.job(job.id)).attempt == tried, "it is not tried again and again"
+    (need,) = (await pool.engine.needs.listed()).items
+    assert (need.kind, need.said) == (
+        "handed-over",
+        f"The person “joe” was given 1 job of “susan”, which cannot start. {CLOSED} It is on hold.",
+    )
+
+    release = next(action for action in need.actions if action.name == "release")
+    assert [call.path for call in release.calls] == [f"jobs/{job.id}/release"]
+    await pool.engine.release(job.id, "admin")
+    await pool.until(lambda: is_held(pool, job.id, after=tried))
+    pool.executor.refuses = lambda _: None
+    await pool.engine.release(job.id, "admin")
+    await pool.state(job.id, "running")
+    assert (await pool.engine.needs.listed()).items == []
+    pool.executor.refuses = lambda _: Exit(ExitKind.REFUSED, 0.0, detail="The node has no /home.")
+    pool.executor.end(pool.key(job.id), kind=ExitKind.LOST)
+    again = (await pool.job(job.id)).attempt
+    await pool.later(3_600)
+    await pool.until(lambda: has_tried(pool, job.id, after=again + 1))
+    assert (await pool.job(job.id)).hold is None, "it has run as joe's: what refuses it now is not whose it is"
+
+
+async def is_held(pool, job_id, after=0):
+    job = await pool.job(job_id)
+    return job.hold is not None and job.attempt > after
+
+
+async def has_tried(pool, job_id, after):
+    job = await pool.job(job_id)
+    if job.attempt <= after:
+        await pool.later(60)
+    return job.attempt > after
 
 
 async def test_a_hold_of_an_administrator_stays_with_the_job(pool):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from executor_bench import read_output
 from local_bench import LocalBench, account_bench
+from msgspec.structs import replace
 
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
@@ -91,6 +92,16 @@ async def test_a_job_that_another_person_has_now_reaches_its_files_at_its_next_a
     assert owners == {(bench.state / "jobs/job/work").stat().st_uid}
     assert owners.isdisjoint({0, pwd.getpwnam(SOMEBODY).pw_uid})
     assert (bench.state / "secret").stat().st_uid == 0
+
+
+async def test_a_job_whose_directory_is_closed_to_its_account_is_refused_in_words(bench: LocalBench) -> None:
+    home = bench.state / "home of another"
+    (home / "digits").mkdir(parents=True)
+    home.chmod(0o700)
+    ended = await bench.run(replace(bench.spec(("true",), user="joe"), cwd=str(home / "digits")))
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.REFUSED
+    assert ended.exit.detail == f"The working directory “{home / 'digits'}” cannot be entered: Permission denied."
 
 
 async def test_checkpoints_are_read_and_copied_with_the_rights_of_their_user(bench: LocalBench) -> None:

@@ -323,6 +323,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-fruitless": [{"times": (1, 20)}],
     "engine-lost": [{"detail": ("", "The node went away"), "saved": (0, 1)}],
     "engine-blocked": [{"detail": ("", "The cluster refused the job's pod: exceeded quota")}],
+    "engine-closed-to-owner": [{"detail": ("", "The folder is closed"), "former": NAMES, "user": NAMES}],
     "engine-withheld": [{"detail": ("", "The cluster refused the job's pod: exceeded quota")}],
     "engine-not-launched": [{"detail": ("", "The machine is busy.")}],
     "engine-failed": [
@@ -402,6 +403,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {"state": ("refused", "expired", "obsolete"), "detail": "Not this week."},
     ],
     "need-leaver": [{"user": NAMES, "jobs": (1, 3)}],
+    "need-handed-over": [{"user": NAMES, "former": NAMES, "jobs": (1, 3), "detail": ("", "It is closed.")}],
     "need-stays": [{"what": "quota", "subject": ("", *NAMES), "detail": "It does not fit."}],
     "need-ending": [{"what": "build quota", "subject": ("", *NAMES)}],
     "need-workspace": [{"user": NAMES, "server": ("", "b"), "gpus": (1, 2)}],

@@ -132,7 +132,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             "trees",
             "deleted_jobs",
             *("holdings", "pool_facts", "ledger", "ledger_facts", "ledger_groups"),
-            *("ledger_lots", "ledger_sums", "ledger_waits"),
+            *("ledger_lots", "ledger_people", "ledger_sums", "ledger_waits"),
         )
         for newer in later:
             connection.execute(text(f"DROP TABLE {newer}"))

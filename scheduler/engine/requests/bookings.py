@@ -72,8 +72,9 @@ def follow(transaction: Transaction) -> None:
     """
     now = transaction.now
     for booking in list(transaction.bookings.values()):
-        if booking.repeats is not None:
-            _come_again(transaction, booking, next_span(booking.repeats, now))
+        span = Span(booking.start, booking.end) if booking.repeats is None else next_span(booking.repeats, now)
+        if span != (booking.start, booking.end):
+            _come_again(transaction, booking, span)
         elif booking.end <= now:
             _end(transaction, booking, POOL)
             before, project = shown(booking), booking.project
@@ -88,9 +89,7 @@ def follow(transaction: Transaction) -> None:
 
 
 def _come_again(transaction: Transaction, booking: BookingRecord, span: Span) -> None:
-    """Let a booking that repeats have its present or next time."""
-    if span == (booking.start, booking.end):
-        return
+    """Let a booking that repeats have its present or next time, which is another one than before."""
     if booking.begun:
         booking = _taken_back(transaction, booking, POOL)
         before, project = shown(booking), booking.project

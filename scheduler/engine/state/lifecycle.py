@@ -4,7 +4,8 @@ How an attempt's end is judged: exit code 0 is success, unless a request to stop
 the job has not reported that its work is complete; exit code 75 asks to be run again; any other end of an attempt
 asked to pause, by the pool or by the cluster, is a pause; the rest are failures, which use up the job's retries.
 Pauses, lost attempts, and those that something outside of the job keeps from starting use up none. Whatever keeps
-a job from starting that has run before is outside of it.
+a job from starting that has run before is outside of it. A job that was handed over and is refused is put on hold:
+what it needs is closed to its new owner, and trying again opens nothing.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from springtide.scheduler.store.records import (
     Outcome,
     Withheld,
 )
+from springtide.scheduler.store.tables import POOL
 from springtide.scheduler.workload import Line
 
 RUN_AGAIN = os.EX_TEMPFAIL
@@ -239,6 +241,8 @@ def refused_beforehand(job: JobRecord, ended: Exit, now: float, retries: Retries
     """
     if job.live is not None:
         return job.with_standing(not_before=now + retries.longest)
+    if _is_closed_to_owner(job, ended):
+        return _closed_to_owner(job, ended, now)[0]
     if ended.kind is ExitKind.REFUSED and job.standing.started is None:
         return _failed(job, ended, now, retries)[0]
     return _blocked(job, ended, now, retries)[0]
@@ -429,6 +433,7 @@ def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries
         started=job.standing.started if job.standing.started is not None else attempt.started,
         blocks=job.standing.blocks if ended.kind in NEVER_STARTED else 0,
         block=None,
+        former=job.standing.former if attempt.started is None else "",
     )
     attempt = structs.replace(
         attempt,
@@ -476,6 +481,8 @@ def _verdict(
     if ended.kind is ExitKind.EVICTED or ended.paused:
         why = messages.evicted(ended.detail) if ended.kind is ExitKind.EVICTED else messages.asked_to_pause()
         return _interrupted(job, attempt, why, at, retries), AttemptState.PAUSED, why
+    if _is_closed_to_owner(job, ended):
+        return _closed_to_owner(job, ended, at)
     if _is_blocked(job, attempt, ended):
         return _blocked(job, ended, at, retries)
     if ended.kind is ExitKind.EXITED and ended.signal is None and ended.code == RUN_AGAIN:
@@ -506,6 +513,17 @@ def _is_blocked(job: JobRecord, attempt: AttemptRecord, ended: Exit) -> bool:
     """
     ran_before = job.standing.started is not None and job.standing.started < attempt.created
     return ended.kind is ExitKind.BLOCKED or (ended.kind is ExitKind.REFUSED and ran_before)
+
+
+def _is_closed_to_owner(job: JobRecord, ended: Exit) -> bool:
+    """Return whether a job that was handed over is refused before it has run as its new owner's."""
+    return ended.kind is ExitKind.REFUSED and bool(job.standing.former)
+
+
+def _closed_to_owner(job: JobRecord, ended: Exit, at: float) -> tuple[JobRecord, AttemptState, Reason]:
+    why = messages.closed_to_owner(ended.detail, job.standing.former, job.spec.user)
+    waiting, _ = put_on_hold(_wait(job, why), Hold(POOL, sentences.text(why), at))
+    return waiting, AttemptState.BLOCKED, why
 
 
 def _blocked(job: JobRecord, ended: Exit, at: float, retries: Retries) -> tuple[JobRecord, AttemptState, Reason]:

@@ -356,7 +356,8 @@ class Transaction(Tables):
 
     def give_job(self, job: JobRecord, user: str) -> None:
         """Make another person the owner of a job. It no longer answers to its submission key, which was hers."""
-        self.respecify(job, structs.replace(job.spec, user=user, key=None))
+        given = job.with_standing(former=job.standing.former or job.spec.user)
+        self.respecify(given, structs.replace(job.spec, user=user, key=None))
 
     def respecify(self, job: JobRecord, spec: JobSpec) -> JobRecord:
         """Replace the spec of a job without a live attempt, and return the job."""

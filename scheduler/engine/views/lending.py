@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from springtide.scheduler.store.ledger import EndedFact, FactKind, Lot
 
+NOTHING = 0.0, 0.0
+"""The GPU-seconds that a project held and borrowed that held nothing."""
+
 
 def lent(
     lots: Mapping[Lot, tuple[float, float]], facts: Iterable[EndedFact], span: tuple[float, float], step: int
@@ -17,19 +20,19 @@ def lent(
     less what it held within that. In each step the projects with unused quota lend what is borrowed in proportion
     to that, and never more than it: GPUs beyond the unused quotas have no lender.
     """
-    unused: defaultdict[tuple[int, str], dict[str, float]] = defaultdict(dict)
-    for (at, project, gpu_type), seconds in _own_quotas(facts, span, step).items():
-        held, beyond = lots.get((at, project, gpu_type), (0.0, 0.0))
-        unused[at, gpu_type][project] = max(0.0, seconds - (held - beyond))
+    unused: defaultdict[tuple[int, str], list[tuple[Lot, float]]] = defaultdict(list)
+    for lot, seconds in _own_quotas(facts, span, step).items():
+        held, beyond = lots.get(lot, NOTHING)
+        if (own := seconds - (held - beyond)) > 0.0:
+            unused[lot[0], lot[2]].append((lot, own))
     borrowed: defaultdict[tuple[int, str], float] = defaultdict(float)
     for (at, _, gpu_type), (_, beyond) in lots.items():
         borrowed[at, gpu_type] += beyond
     found = {}
-    for (at, gpu_type), of_projects in unused.items():
-        total, wanted = sum(of_projects.values()), borrowed.get((at, gpu_type), 0.0)
-        if total and wanted:
-            share = min(1.0, wanted / total)
-            found.update({(at, project, gpu_type): share * own for project, own in of_projects.items() if own})
+    for of_type, of_projects in unused.items():
+        if wanted := borrowed.get(of_type, 0.0):
+            share = min(1.0, wanted / sum(own for _, own in of_projects))
+            found.update({lot: share * own for lot, own in of_projects})
     return found
 
 

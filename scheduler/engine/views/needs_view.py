@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from msgspec.structs import replace
 
 from springtide.scheduler import sentences, wire
+from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.requests import change_requests
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -21,7 +22,7 @@ from springtide.scheduler.model import Reason
 from springtide.scheduler.sentences import Role
 from springtide.scheduler.sentences.sentence import Param
 from springtide.scheduler.settings import DAY
-from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.records import Hold, JobRecord
 from springtide.scheduler.store.tables import (
     POOL,
     DrainRecord,
@@ -38,8 +39,8 @@ DRAINED_FOR: Final = DAY
 """Age at which a drain without an end needs somebody, in seconds."""
 SOON: Final = 7 * DAY
 """Time before the end of a change from which it is an entry, in seconds."""
-MOST_CANCELLED: Final = 100
-"""Maximum number of jobs that one action cancels."""
+MOST_AT_ONCE: Final = 100
+"""Maximum number of jobs that one action releases or cancels."""
 PROBLEMS: Final = frozenset(
     {NeedKind.STORE, NeedKind.LAUNCH, NeedKind.UNMATCHED, NeedKind.USAGE, NeedKind.NODES, NeedKind.STAYS}
 )
@@ -99,6 +100,7 @@ def found(state: State, nodes: ObservedNodes, facts: Facts, settings: EngineSett
         *_endings(state, now),
         *_requests(Transaction(state, nodes, now), settings),
         *_leavers(state, now),
+        *_handed_over(state),
         *_drains(state, nodes, now),
         *_idle_jobs(state, facts),
         *_idle_workspaces(state, facts),
@@ -340,20 +342,27 @@ def _request(asked: wire.ChangeRequestView) -> Need:
 
 def leaver(user: str, jobs: Sequence[str], now: float) -> Need:
     """Return the entry of a person who has left and has these unfinished jobs."""
-    cancel = NeedAction(
-        name="cancel",
-        words=f"Cancel {count(len(jobs), 'job')}",
-        calls=[NeedCall(path=f"jobs/{quote(job, safe='')}/cancel") for job in jobs[:MOST_CANCELLED]],
-        question=f"Cancel {count(len(jobs[:MOST_CANCELLED]), 'job')} of {user} for good?",
-    )
     return need_of(
         NeedKind.LEAVER,
         user,
         {"user": user, "jobs": len(jobs)},
         now,
         user=user,
-        actions=[_page("open", "Release or give them away", "admin"), cancel],
+        actions=[_page("open", "Release or give them away", "admin"), _cancel(jobs, user)],
     )
+
+
+def _cancel(jobs: Sequence[str], user: str) -> NeedAction:
+    return NeedAction(
+        name="cancel",
+        words=f"Cancel {count(len(jobs), 'job')}",
+        calls=_calls(jobs, "cancel"),
+        question=f"Cancel {count(len(jobs[:MOST_AT_ONCE]), 'job')} of {user} for good?",
+    )
+
+
+def _calls(jobs: Sequence[str], what: str) -> list[NeedCall]:
+    return [NeedCall(path=f"jobs/{quote(job, safe='')}/{what}") for job in jobs[:MOST_AT_ONCE]]
 
 
 def _leavers(state: State, now: float) -> Iterator[Need]:
@@ -364,6 +373,30 @@ def _leavers(state: State, now: float) -> Iterator[Need]:
             jobs.setdefault(job.spec.user, []).append(job.id)
     for user in sorted(jobs):
         yield leaver(user, jobs[user], now)
+
+
+def _handed_over(state: State) -> Iterator[Need]:
+    kept: dict[tuple[str, str], list[tuple[str, Hold, Reason]]] = {}
+    for job in state.jobs.values():
+        hold, why = job.standing.hold, job.standing.reason
+        if hold is not None and hold.by == POOL and why is not None and why.code == messages.CLOSED_TO_OWNER:
+            kept.setdefault((job.standing.former, job.spec.user), []).append((job.id, hold, why))
+    for (former, user), jobs in sorted(kept.items()):
+        ids = [job for job, _, _ in jobs]
+        since, detail = min((hold.at, str(why.params.get("detail") or "")) for _, hold, why in jobs)
+        yield need_of(
+            NeedKind.HANDED_OVER,
+            f"{former}.{user}",
+            {"former": former, "user": user, "jobs": len(jobs), "detail": detail},
+            since,
+            name=user,
+            user=user,
+            actions=[
+                NeedAction(name="release", words="Try again", calls=_calls(ids, "release")),
+                _page("open", "Give them to somebody else", "admin"),
+                _cancel(ids, user),
+            ],
+        )
 
 
 def _drains(state: State, nodes: ObservedNodes, now: float) -> Iterator[Need]:

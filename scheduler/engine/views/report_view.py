@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from operator import itemgetter
 from types import MappingProxyType
 
@@ -143,7 +144,7 @@ def _add_quotas(
     for fact in quotas:
         if fact.value is None or fact.value > 0:
             values = labels.values(fact.project, fact.gpu_type)
-            for begun, seconds in _parts(max(fact.start, span[0]), min(fact.end, span[1]), labels.boundary):
+            for begun, seconds in labels.parts(max(fact.start, span[0]), min(fact.end, span[1])):
                 key = labels.of(begun, values)
                 row = rows.get(key)
                 if row is None:
@@ -166,7 +167,8 @@ class _Labels:
 
     def of(self, at: float, values: Key) -> Key:
         """Return the values of the row at a time with the ``values`` of `fields_of`."""
-        key: Key = self._in_order((*self.times(at), *values))
+        found = self._times.get(at)
+        key: Key = self._in_order((*(self.times(at) if found is None else found), *values))
         return key
 
     def values(self, project: str, gpu_type: str) -> Key:
@@ -187,17 +189,12 @@ class _Labels:
             found = self._times[at] = tuple(moment.strftime(_FORMATS[each]) for each in self._periods)
         return found
 
-    def boundary(self, at: float) -> float:
-        """Return when the interval of the report that a moment is in ends."""
-        return self._bounds[bisect_right(self._bounds, at)]
-
-
-def _parts(start: float, end: float, boundary: Callable[[float], float]) -> Iterable[tuple[float, float]]:
-    """Yield the begin and the length of each part of a span that no boundary divides."""
-    while start < end:
-        stop = min(end, boundary(start))
-        yield start, stop - start
-        start = stop
+    def parts(self, start: float, end: float) -> Iterable[tuple[float, float]]:
+        """Yield the begin of each interval of the report that a span has a part in, and the length of that."""
+        if start < end:
+            first = bisect_right(self._bounds, start)
+            for begun, until in pairwise(self._bounds[first - 1 : bisect_left(self._bounds, end) + 1]):
+                yield begun, min(end, until) - max(start, begun)
 
 
 def _shown(names: Sequence[str], key: Key, row: _Row, *, with_lent: bool = False) -> wire.ReportRow:

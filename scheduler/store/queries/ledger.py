@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, and_, case, func, literal, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, literal, or_, select, true
 
 from springtide.scheduler.budgets import Spent
 from springtide.scheduler.store import codec, ledger_waits, ledger_writing, schema
@@ -37,13 +37,11 @@ UNPRICED = 1.0
 """GPU-seconds without a price that are taken for the rounding of sums."""
 SORTED_AT_ONCE = 16
 """Number of intervals of a query: SQLite sorts their rows in memory, and has fewer to compare."""
+OF_PEOPLE = frozenset({"project", "user"})
+"""The fields of rows for which the sums by day of each person in each project suffice."""
 _sums, _groups = schema.ledger_sums, schema.ledger_groups
-_COLUMNS = [_sums.c[name] for name in SUMS]
-_HELD_BY = case((and_(_sums.c.held > 0, _groups.c.user != ""), _groups.c.user))
-"""Who held GPUs; null for nobody, and for people who are not known."""
-_PEOPLE = func.count(_HELD_BY.distinct())
-_PERSON = func.max(case((_HELD_BY.is_not(None), 1), else_=0))
-"""How many people held GPUs, and the same in rows of one person each, which takes less."""
+Aggregates: TypeAlias = Callable[[Table], Iterable[ColumnElement[Any]]]
+"""The aggregates of the sums of a table."""
 
 
 class Intervals(NamedTuple):
@@ -74,29 +72,63 @@ class Intervals(NamedTuple):
     def read(
         self,
         connection: Connection,
-        columns: Iterable[ColumnElement[Any]],
-        by: Iterable[ColumnElement[Any]],
+        fields: Iterable[str],
+        aggregates: Aggregates,
         only: ColumnElement[bool],
     ) -> Iterator[Sequence[Any]]:
-        """Yield the begin of an interval and aggregates of its sums, in rows ``by`` columns."""
-        columns, by = list(columns), list(by)
-        joined = _sums.join(_groups, _groups.c.id == _sums.c.group)
+        """Yield the begin of an interval, the values of ``fields`` of `Group`, and aggregates of its sums."""
+        by = [_groups.c[name] for name in fields]
+        are_of_people = self.step == DAY and OF_PEOPLE.issuperset(fields)
+
+        def aggregated(table: Table, at: ColumnElement[Any]) -> Select[Any]:
+            joined = table.join(_groups, _groups.c.id == table.c.group)
+            return select(at, *by, *aggregates(table)).select_from(joined).where(only)
+
         if self.bounds[-1] - self.bounds[0] == self.step * (len(self.bounds) - 1):
-            each = select(_sums.c.at, *columns).select_from(joined).where(_sums.c.step == self.step, only)
-            length = SORTED_AT_ONCE * self.step
+            table = schema.ledger_people if are_of_people else _sums
+            each, length = aggregated(table, table.c.at).group_by(table.c.at, *by), SORTED_AT_ONCE * self.step
             for first in range(self.bounds[0], self.bounds[-1], length):
-                own = and_(_sums.c.at >= first, _sums.c.at < min(first + length, self.bounds[-1]))
-                yield from connection.execute(each.where(own).group_by(_sums.c.at, *by)).all()
+                own = _between(table, self.step, first, min(first + length, self.bounds[-1]))
+                yield from connection.execute(each.where(own)).all()
             return
         for begin, end in pairwise(self.bounds):
-            part = Intervals(self.step, (begin, end))
-            one = select(literal(begin), *columns, func.count()).select_from(joined).where(part.within(), only)
-            yield from (row[:-1] for row in connection.execute(one.group_by(*by)).all() if row[-1])
+            spans = list(fewest(self.step, begin, end))
+            table = schema.ledger_people if are_of_people and all(step == DAY for step, *_ in spans) else _sums
+            one = aggregated(table, literal(begin)).add_columns(func.count())
+            own = or_(*(_between(table, *span) for span in spans))
+            yield from (row[:-1] for row in connection.execute(one.where(own).group_by(*by)).all() if row[-1])
 
     def within(self) -> ColumnElement[bool]:
         """Return the condition that stored sums are of these intervals, each second in one of them."""
-        table, spans = _sums.c, fewest(self.step, self.bounds[0], self.bounds[-1])
-        return or_(*(and_(table.step == step, table.at >= at, table.at < end) for step, at, end in spans))
+        return or_(*(_between(_sums, *span) for span in fewest(self.step, self.bounds[0], self.bounds[-1])))
+
+
+def _between(table: Table, step: int, start: int, end: int) -> ColumnElement[bool]:
+    """Return the condition that sums are of a step, and begin in a span."""
+    at = and_(table.c.at >= start, table.c.at < end)
+    return and_(table.c.step == step, at) if table is _sums else at
+
+
+def _sums_of(*names: str) -> Aggregates:
+    """Return the aggregates that are these sums."""
+    return lambda table: [func.sum(table.c[name]) for name in names]
+
+
+def _sums_and_people(table: Table) -> Iterator[ColumnElement[Any]]:
+    """Yield the sums of rows, and how many people held GPUs."""
+    yield from _sums_of(*SUMS)(table)
+    yield func.count(_held_by(table).distinct())
+
+
+def _sums_and_person(table: Table) -> Iterator[ColumnElement[Any]]:
+    """Yield the same in rows of one person each, which takes less."""
+    yield from _sums_of(*SUMS)(table)
+    yield func.max(case((_held_by(table).is_not(None), 1), else_=0))
+
+
+def _held_by(table: Table) -> ColumnElement[Any]:
+    """Return who held GPUs; null for nobody, and for people who are not known."""
+    return case((and_(table.c.held > 0, _groups.c.user != ""), _groups.c.user))
 
 
 def accounts(
@@ -153,7 +185,6 @@ class _Counted:
         self._connection = connection
         self._intervals = intervals
         self._fields = fields
-        self._by = [_groups.c[name] for name in fields]
         self._groups = {number: group for number, group in groups.items() if may(group.user, group.project)}
         self._last_group = max(groups, default=0)
         self._only = true() if len(self._groups) == len(groups) else _condition(groups.values(), may)
@@ -161,11 +192,10 @@ class _Counted:
 
     def add_sums(self) -> None:
         """Add the stored sums."""
-        width = len(self._by)
-        people = _PERSON if "user" in self._fields else _PEOPLE
-        columns = [*self._by, *map(func.sum, _COLUMNS), people]
-        for begin, *values in self._intervals.read(self._connection, columns, self._by, self._only):
-            self.rows[int(begin), tuple(values[:width])] = Account(Sums(*values[width:-1]), values[-1])
+        first, rows = 1 + len(self._fields), self.rows
+        wanted = _sums_and_person if "user" in self._fields else _sums_and_people
+        for row in self._intervals.read(self._connection, self._fields, wanted, self._only):
+            rows[int(row[0]), tuple(row[1:first])] = Account(Sums(*row[first:-1]), row[-1])
 
     def add_fresh(self, fresh: Sequence[Rollup]) -> None:
         """Add sums that are not stored yet."""
@@ -183,10 +213,11 @@ class _Counted:
     def _people_since(self, start: int) -> defaultdict[Place, set[str]]:
         """Return the people that stored sums count in each row from an interval on."""
         found: defaultdict[Place, set[str]] = defaultdict(set)
-        by = [*self._by, _groups.c.user]
-        rows = self._intervals.since(start).read(self._connection, by, by, and_(self._only, _sums.c.held > 0))
-        for begin, *values, user in rows:
-            found[int(begin), tuple(values)].add(user)
+        fields = [*self._fields, "user"]
+        rows = self._intervals.since(start).read(self._connection, fields, _sums_of("held"), self._only)
+        for begin, *values, user, held in rows:
+            if held > 0:
+                found[int(begin), tuple(values)].add(user)
         return found
 
     def add_waits(self, recent: Sequence[LedgerEntry]) -> None:
@@ -224,17 +255,18 @@ class _Counted:
     def totals(self, fresh: Sequence[Rollup]) -> tuple[Account, frozenset[str]]:
         """Return the account of all rows, and the types of which GPUs were held without a price."""
         total, people, unpriced = Account(), set[str](), set[str]()
-        marks = _sums.c.group, _sums.c.held > 0, _sums.c.held - _sums.c.priced > UNPRICED
-        stored = self._connection.execute(select(*marks).where(self._intervals.within()).distinct()).all()
-        added = [(each.group, *_marks(each.sums)) for each in fresh if self._counts(each.group)]
-        known = ((self._groups[row[0]], *row[1:]) for row in stored if row[0] in self._groups)
-        for group, is_held, is_unpriced in chain(known, added):
-            if is_held:
+        by_group = [_sums.c.group, func.max(_sums.c.held - _sums.c.priced), *_sums_of(*SUMS)(_sums)]
+        stored = select(*by_group).where(self._intervals.within()).group_by(_sums.c.group)
+        rows = self._connection.execute(stored).all()
+        known = ((self._groups[row[0]], row[1], Sums(*row[2:])) for row in rows if row[0] in self._groups)
+        seen = ((each.group, each.sums) for each in fresh if self._counts(each.group))
+        added = ((group, sums.held - sums.priced, sums) for group, sums in seen)
+        for group, without_price, sums in chain(known, added):
+            total.sums.add(sums)
+            if sums.held > 0:
                 people.add(group.user)
-            if is_unpriced:
+            if without_price > UNPRICED:
                 unpriced.add(group.gpu_type)
-        for account in self.rows.values():
-            total.sums.add(account.sums)
         total.people = len(people - {""})
         total.waits = sorted(chain.from_iterable(account.waits for account in self.rows.values()))
         return total, frozenset(unpriced)
@@ -249,11 +281,6 @@ class _Counted:
         return tuple(getattr(group, name) for name in self._fields)
 
 
-def _marks(sums: Sums) -> tuple[bool, bool]:
-    """Return whether GPUs were held, and whether some had no price."""
-    return sums.held > 0, sums.held - sums.priced > UNPRICED
-
-
 def spent(connection: Connection, start: float, end: float, now: float) -> dict[str, Spent]:
     """Return what each project has spent from ``start`` to ``end`` by ``now``; both count from their full hours.
 
@@ -262,10 +289,9 @@ def spent(connection: Connection, start: float, end: float, now: float) -> dict[
     connection = _as_of_one_moment(connection)
     begin, stop = int(start // HOUR) * HOUR, int(min(end, now + HOUR) // HOUR) * HOUR
     found: defaultdict[str, Spent] = defaultdict(Spent)
-    by, named = [_groups.c.project], _groups.c.project != ""
-    columns = [*by, func.sum(_sums.c.held), func.sum(_sums.c.cost)]
     if begin < stop:
-        for _, project, held, cost in Intervals(HOUR, (begin, stop)).read(connection, columns, by, named):
+        whole, named = Intervals(HOUR, (begin, stop)), _groups.c.project != ""
+        for _, project, held, cost in whole.read(connection, ["project"], _sums_of("held", "cost"), named):
             found[project] = Spent(held / HOUR, cost)
     for entry in _recent(connection, now):
         seconds = min(entry.end, end, now) - max(entry.start, begin)
@@ -311,9 +337,8 @@ def _stored_lots(connection: Connection, steps: Intervals) -> Iterable[Sequence[
         return connection.execute(
             select(table).where(table.c.day >= steps.bounds[0], table.c.day < steps.bounds[-1])
         ).all()
-    by = [_groups.c.project, _groups.c.gpu_type]
-    columns = [*by, func.sum(_sums.c.held), func.sum(_sums.c.borrowed)]
-    return steps.read(connection, columns, by, _groups.c.project != "")
+    wanted, named = _sums_of("held", "borrowed"), _groups.c.project != ""
+    return steps.read(connection, ["project", "gpu_type"], wanted, named)
 
 
 def _recent(connection: Connection, now: float) -> list[LedgerEntry]:

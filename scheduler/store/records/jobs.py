@@ -363,7 +363,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     ``usual_runtime`` is the median run time of the latest similar jobs in seconds, None if there was none.
-    ``home`` is how its last attempt had the home of its user.
+    ``home`` is how its last attempt had the home of its user. ``former`` is whose job it was before it was handed
+    over, until it has run as its present owner's.
     """
 
     state: JobState = JobState.QUEUED
@@ -410,6 +411,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     test_run: TestRun | None = None
     usual_runtime: float | None = None
     home: HomeAccess = HomeAccess.USUAL
+    former: str = ""
 
 
 class JobRecord(msgspec.Struct, frozen=True):
