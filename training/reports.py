@@ -55,6 +55,9 @@ class Reports:
         if self._path is None:
             return
         step, of = self._finite("step", step), self._finite("of", of)
+        if of is not None and of < 0:
+            self._warn("of<", "of={:g} is no number of steps; the report has none.".format(of))
+            of = None
         numbers = self._named({name: _number(name, value) for name, value in values.items()})
         for name, number in numbers.items():
             if not math.isfinite(number):

@@ -237,7 +237,11 @@ def require(path: Path) -> None:
     if path.is_file():
         return
     there = os.path.lexists(path)
-    what = "is a directory, not a file" if path.is_dir() else "is no plain file" if there else "does not exist"
+    what = "does not exist"
+    if there:
+        leads_nowhere = path.is_symlink() and not path.exists()
+        what = "is a link that leads to nothing" if leads_nowhere else "is no plain file"
+        what = "is a directory, not a file" if path.is_dir() else what
     beside = [] if there or not path.parent.is_dir() else path.parent.glob(f"*{path.suffix}")
     near = sorted(other.name for other in beside if other.is_file())
     hint = f" {path.parent} has {listed([given(name, LONG_GIVEN) for name in near])}." if near else ""

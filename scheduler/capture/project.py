@@ -278,8 +278,9 @@ class Project:
             f"It has a copy of {root} as well, for the script: {self._copied(f'{place}/')}."
             for place, root in self.outside.items()
         ]
-        if self.linked:
-            notes.append(f"Read and written in place: {_some(list(map(self.named, self.linked)))}.")
+        in_place = [path for path in self.linked if path.rpartition("/")[2] != IGNORE_FILE]
+        if in_place:
+            notes.append(f"Read and written in place: {_some(list(map(self.named, in_place)))}.")
         if self.large:
             verb, names = plural(len(self.large), "is", "are"), list(map(self.named, self.large))
             notes.append(f"Too large to be copied, and read in place: {_some(names)} {verb} code.")

@@ -474,7 +474,7 @@ def test_too_much_beside_a_script_outside_is_refused_with_the_line_for_its_ignor
     with pytest.raises(CaptureError) as refused:
         capture_project(project, project.parent, [other / "fit.py"], Caps(files=8))
     assert f"The project {project} with {other}, where the script is, has 11 files" in str(refused.value)
-    assert f"once {other}/.springtideignore names it: add a line such as “/more/”" in str(refused.value)
+    assert f"once {other}/.springtideignore names them: add a line such as “/more/”" in str(refused.value)
 
 
 def test_a_notebook_that_is_a_link_runs_where_it_is_opened(project: Path, here: Here, tmp_path: Path) -> None:
@@ -819,6 +819,15 @@ def test_a_script_that_is_no_plain_file_is_said_to_be_there(project: Path, here:
     os.mkfifo(project / "pipe.py")
     with pytest.raises(CaptureError, match=r"pipe\.py is no plain file\. Give its path"):
         capture_words(["python", "pipe.py"], here)
+    (project / "gone.py").symlink_to("nowhere.py")
+    with pytest.raises(CaptureError, match=r"gone\.py is a link that leads to nothing\. Give its path"):
+        capture_words(["python", "gone.py"], here)
+
+
+def test_the_file_that_names_data_is_no_data_itself(project: Path, here: Here) -> None:
+    (project / ".springtideignore").write_text("big/\n")
+    captured = capture_words(["true"], here)
+    assert not [note for note in captured.notes if ".springtideignore" in note]
 
 
 def test_links_that_nobody_may_read_are_no_trouble(

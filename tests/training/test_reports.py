@@ -52,6 +52,13 @@ def test_a_value_that_is_not_finite_is_said_once_in_the_log(place, capfd) -> Non
     assert said[1:] == ["springtide: accuracy=-inf at step 3 is no finite number."]
 
 
+def test_a_number_of_steps_below_0_is_left_out_and_said_in_the_log(place, capfd) -> None:
+    Job(place.environment()).report(step=1, of=-5)
+    (line,) = place.reports()
+    assert line.get("of") is None
+    assert "of=-5 is no number of steps" in capfd.readouterr().err
+
+
 def test_a_checkpoint_notes_that_a_value_was_not_finite_and_is_not_the_best(place) -> None:
     job = Job(place.environment(attempt=1, SPRINGTIDE_KEEP_LAST="1", SPRINGTIDE_KEEP_BEST="loss"))
     for step, loss in enumerate([0.5, float("nan"), float("-inf"), 0.7]):

@@ -273,8 +273,12 @@ def test_arguments_that_do_not_fit_are_refused_at_once(here):
     def train(epochs):
         return epochs
 
-    with pytest.raises(CaptureError, match=r"train\(epochs\) cannot be called like this.*'gpu'"):
+    with pytest.raises(CaptureError, match=r"train\(epochs\) has no argument “gpu”\."):
         capture(train, (), {"epochs": 3, "gpu": 4}, here)
+    with pytest.raises(CaptureError, match=r"train\(epochs\) has no argument “gpu”\."):
+        capture(train, (), {"gpu": 4}, here)
+    with pytest.raises(CaptureError, match=r"train\(epochs\) cannot be called like this.*'epochs'"):
+        capture(train, (), {}, here)
 
 
 def test_a_parameter_may_be_called_like_those_of_the_call_itself(here, tmp_path):

@@ -17,7 +17,7 @@ from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.arguments import rendered
 from springtide.scheduler.capture.imports import Imports, imports_of_tree, reached_imports
-from springtide.scheduler.wording import listed, plural
+from springtide.scheduler.wording import given, listed, plural
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.definitions import Parts, namespace_of
 from springtide.widgets.submission.explain import HINT, find_culprit, parts, try_pickle, used_globals
@@ -179,6 +179,11 @@ def check_arguments(function: Callable[..., Any], args: Sequence[Any], kwargs: M
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in signature.parameters.values())
+    unknown = [name for name in kwargs if not takes_any and name not in signature.parameters]
+    if unknown:
+        msg = f"{called(function)}{signature} has no argument {listed([given(name) for name in unknown])}."
+        raise CaptureError(msg)
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:

@@ -25,7 +25,8 @@ from springtide.scheduler.workload import Workload
 
 FAILED_AGAIN: Final = (
     "Send the failed ones as another sweep, in Python: "
-    'pool.sweep(train, [trial.parameters for trial in sweep.trials(state="failed")]). '
+    'pool.sweep(train, [trial.parameters for trial in sweep.trials(state="failed")]), '
+    'and those of a map by pool.map(f, [trial.parameters["item"] for trial in …]). '
     "With retries=1 a trial is tried again when it fails."
 )
 
