@@ -29,8 +29,6 @@ from springtide.scheduler.kube import ApiError, Object
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wording import given
 
-LOOK_AGAIN_S: Final = 2.0
-"""Interval at which a SpringtideJob looks whether its TrainJob is gone, in seconds."""
 TRY_AGAIN_S: Final = 600.0
 """Time after which the cluster is asked again to take a SpringtideJob that it refused, in seconds."""
 MOST_TRIES: Final = 10
@@ -211,11 +209,15 @@ class Converter:
     # ---------- the SpringtideJob
 
     async def succeeds(self, entry: Entry) -> bool:
-        """Return whether a SpringtideJob waits for the conversion of the TrainJob that it succeeds."""
+        """Return whether a SpringtideJob waits for the conversion of the TrainJob that it succeeds.
+
+        The ledger knows that it waits before the cluster is asked: a change meanwhile queues it again.
+        """
+        self._ledger.wait_for_name(entry)
         old = await self._origin(entry)
         if old is None or (deleting(old["metadata"]) and not finalized(old["metadata"])):
+            self._ledger.wait_no_more(entry)
             return False
-        self._later(entry.uid, LOOK_AGAIN_S)
         return True
 
     async def _origin(self, entry: Entry) -> Object | None:

@@ -95,6 +95,7 @@ class Keeper:
             await self._converter.convert(entry)
 
     async def _follow(self, entry: Entry) -> None:
+        self._ledger.wait_no_more(entry)
         if entry.job is None and status.finished(entry.status):
             await self._release(entry)
             return

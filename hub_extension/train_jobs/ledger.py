@@ -91,6 +91,7 @@ class Ledger:
     of_pool: dict[str, None] = field(default_factory=dict)
     of_user: dict[str, OrderedDict[str, None]] = field(default_factory=dict)
     of_all: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    of_name: dict[tuple[str, str], Entry] = field(default_factory=dict)
 
     def job(self, entry: Entry, job: wire.Job) -> None:
         """Store the entry's job after it was found or changed; ignore versions older than the known one."""
@@ -146,9 +147,19 @@ class Ledger:
             self.by_job.pop(entry.job.id, None)
             entry.job = None
 
+    def wait_for_name(self, entry: Entry) -> None:
+        """Record that the entry waits for what becomes of the TrainJob of its name."""
+        self.of_name[entry.namespace, entry.name] = entry
+
+    def wait_no_more(self, entry: Entry) -> None:
+        """Record that the entry waits for no TrainJob."""
+        if self.of_name.get((entry.namespace, entry.name)) is entry:
+            del self.of_name[entry.namespace, entry.name]
+
     def drop(self, entry: Entry) -> None:
         """Forget the train job and its job."""
         self.unrefuse(entry)
+        self.wait_no_more(entry)
         self.entries.pop(entry.uid, None)
         if entry.job is not None:
             self.by_job.pop(entry.job.id, None)

@@ -16,7 +16,7 @@ from springtide.hub_extension.train_jobs.announcer import Announcer
 from springtide.hub_extension.train_jobs.cluster import Cluster, touched
 from springtide.hub_extension.train_jobs.converter import Converter
 from springtide.hub_extension.train_jobs.keeper import Keeper
-from springtide.hub_extension.train_jobs.kinds import KINDS, SPRINGTIDE_JOB, TRAIN_JOB, Kind
+from springtide.hub_extension.train_jobs.kinds import KINDS, SPRINGTIDE_JOB, TRAIN_JOB, Kind, kind_of
 from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
 from springtide.hub_extension.train_jobs.work import Work
 from springtide.scheduler import wire
@@ -118,6 +118,7 @@ class TrainJobs:
     # ---------- events of the cluster
 
     def _object_changed(self, before: Object | None, after: Object | None) -> None:
+        self._wake_successor(before or after)
         if before is not None and (after is None or _uid(before) != _uid(after)):
             self._gone(before)
             before = None
@@ -134,6 +135,13 @@ class TrainJobs:
         if before is not None and touched(before, after):
             self._ledger.unrefuse(entry)
         self._work.add(entry.uid)
+
+    def _wake_successor(self, changed: Object | None) -> None:
+        if changed is not None and kind_of(changed) is TRAIN_JOB:
+            metadata = changed["metadata"]
+            waits = self._ledger.of_name.get((metadata["namespace"], metadata["name"]))
+            if waits is not None:
+                self._work.add(waits.uid)
 
     def _gone(self, before: Object) -> None:
         entry = self._ledger.entries.get(_uid(before))
@@ -201,7 +209,10 @@ class TrainJobs:
             self._work.add(entry.uid)
 
     async def _started(self, informer: Informer[Object], kind: str, namespace: str | None) -> None:
-        """Start an informer as soon as the cluster allows it. It needs no definition of the earlier kind."""
+        """Start an informer as soon as the cluster allows it. It needs no definition of the earlier kind.
+
+        It tells of no TrainJob that went before: who waits for one looks again.
+        """
         wait = FIRST_WAIT_S
         while True:
             try:
@@ -213,6 +224,10 @@ class TrainJobs:
                 wait = min(LONGEST_WAIT_S, 2 * wait)
             else:
                 break
+            finally:
+                if kind == TRAIN_JOB.name:
+                    for entry in self._ledger.of_name.values():
+                        self._work.add(entry.uid)
         if kind == SPRINGTIDE_JOB.name:
             self._converter.open = True
             for entry in self._ledger.entries.values():

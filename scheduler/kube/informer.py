@@ -47,8 +47,8 @@ class Informer(Generic[T]):
     """The objects of one resource that match the selectors, as the server last reported them.
 
     It lists, then watches from the resource version of the list. A watch that breaks is started again from the
-    last version it reported; when the server has dropped that version, the informer lists again and reports the
-    differences. It retries without end, with a capped back-off.
+    last version it reported; when the server has dropped that version, or was silent for longer than a watch
+    lasts, the informer lists again and reports the differences. It retries without end, with a capped back-off.
 
     ``on_change(before, after)`` is called for each difference: ``before`` is None for a new object, ``after`` is
     None for a deleted one, whose last state is reported first. ``on_contact()`` is called when `fresh` may have
@@ -153,7 +153,7 @@ class Informer(Generic[T]):
         while True:
             began, retry_after = self._clock(), 0.0
             try:
-                if not self._version:
+                if not self._version or self.seconds_since_event > self._api.watch_seconds:
                     await self._list()
                 await self._watch()
                 self._failing = False

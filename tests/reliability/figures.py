@@ -149,6 +149,9 @@ def cluster_day(seed: int, minutes: float) -> Figure:
         found = live_a_day(Path(directory), seed, minutes * 60)
     print(f"faults: {dict(found.faults)}; without effect: {dict(found.without_effect)}", file=sys.stderr)
     print(f"something kept all jobs waiting for {found.excused:.0f} of {found.seconds:.0f} s", file=sys.stderr)
+    served = found.served_after
+    print(f"quotas served after {len(served)} outages within {max(served, default=0):.1f} s", file=sys.stderr)
+    print(f"ends that the judge may have missed: {found.unsure}", file=sys.stderr)
     times = {"the cluster, of a silent node": found.not_ready_after, **found.said_after}
     for who, after in times.items():
         print(f"said by {who}: {len(after)} times, after {max(after, default=0):.1f} s at most", file=sys.stderr)

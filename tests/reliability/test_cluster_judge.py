@@ -178,6 +178,12 @@ def test_an_owner_who_waits_while_gpus_are_free_is_found_after_the_limit(judge: 
     assert look(judge) == ["speech waited for more than 10 s within its quota"]
 
 
+def test_a_pod_of_others_without_gpus_takes_no_room(judge: Judge) -> None:
+    judge.see_pod("ADDED", pod("foreign", (), project=""))
+    judge.accept(Wanted("c", "speech", 2))
+    assert look(judge) == ["speech waited for more than 10 s within its quota"]
+
+
 @pytest.mark.parametrize(
     "why", ["excused", "beyond its quota", "no room", "closed", "silent", "runs", "small", "over"]
 )

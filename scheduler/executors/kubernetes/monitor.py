@@ -480,8 +480,30 @@ class AttemptMonitor:
             await asyncio.sleep(SCAN_INTERVAL)
             try:
                 self._scan()
+                if self._was_fresh:
+                    await self._look_for_unseen_pods()
+            except ApiError as error:
+                log.debug("Pods that no watch has told of could not be looked for: %s", error)
             except Exception:
                 log.exception("A scan for attempts that do not start failed; the next follows.")
+
+    async def _look_for_unseen_pods(self) -> None:
+        """Ask for the pods that no watch has told of: one that goes before the next list is never reported gone.
+
+        What their creation was answered with is no longer true of them, such as that they have no node.
+        """
+        for attempt in list(self.attempts.values()):
+            for rank, pod in list(attempt.live_pods):
+                if rank in attempt.vanished or self._shows(pod):
+                    continue
+                if await self._pods.is_gone(pod) and attempt.pods.get(rank) is pod:
+                    del attempt.pods[rank]
+                    self._follow_vanished(attempt, rank)
+                    self._evaluate(attempt)
+
+    def _shows(self, pod: Pod) -> bool:
+        shown = self._informer.items.get((pod.metadata.namespace, pod.metadata.name))
+        return shown is not None and shown.metadata.uid == pod.metadata.uid
 
     def _scan(self) -> None:
         """Give up unreachable nodes, and attempts whose pods do not start; report when the cache became stale."""

@@ -303,15 +303,24 @@ class PodControl:
                 if error.status != NOT_FOUND:
                     raise
 
+    async def is_gone(self, pod: Pod) -> bool:
+        """Return whether the cluster no longer has a pod; another may have its name. Raises `ApiError`."""
+        try:
+            existing = await self._api.get(PODS, self._namespace, pod.metadata.name)
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return True
+        return bool(existing["metadata"]["uid"] != pod.metadata.uid)
+
     async def _is_replaced(self, error: ApiError, pod: Pod) -> bool:
         """Return whether a conflict means that the pod is gone, and at most another has its name."""
         if error.status not in (CONFLICT, INVALID):
             return False
         try:
-            existing = await self._api.get(PODS, self._namespace, pod.metadata.name)
-        except ApiError as missing:
-            return missing.status == NOT_FOUND
-        return bool(existing["metadata"]["uid"] != pod.metadata.uid)
+            return await self.is_gone(pod)
+        except ApiError:
+            return False
 
 
 def _time_of(event: Object) -> str:

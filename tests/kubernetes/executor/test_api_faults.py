@@ -252,6 +252,30 @@ async def test_a_pod_that_appears_after_the_end_of_its_attempt_is_ended(bench: K
     await bench.executor.discard(KEY)
 
 
+async def test_the_end_of_a_pod_is_found_that_came_and_went_before_any_watch_told_of_it(
+    bench: KubeBench, faults: FaultyApi
+) -> None:
+    faults.mute = True
+    await bench.executor.launch(bench.job())
+    leave_exit(bench, KEY, code=0)
+    bench.cluster.request("DELETE", bench.path("st-job-1-0"))
+    await eventually(lambda: not bench.pods(), "the pod is gone")
+    before = len(faults.requests)
+
+    def too_old(request: web.Request) -> int | None:
+        lists = [path for _, path in faults.requests[before:] if path.startswith(f"{bench.path()}?")]
+        listed = any("watch" not in path for path in lists)
+        return 410 if request.path == bench.path() and "watch" in request.query and not listed else None
+
+    faults.before = too_old
+    faults.expire()
+    faults.mute = False
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert (ended.kind, ended.code) == (ExitKind.EXITED, 0)
+    await bench.executor.discard(KEY)
+
+
 async def test_what_is_told_late_of_a_released_pod_brings_no_attempt_back(
     bench: KubeBench, faults: FaultyApi
 ) -> None:

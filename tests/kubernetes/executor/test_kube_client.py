@@ -139,6 +139,23 @@ async def test_an_informer_finds_what_it_missed_when_its_watch_became_too_old(
         await client.close()
 
 
+async def test_an_informer_is_fresh_again_as_soon_as_a_server_that_was_silent_answers(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    async with FaultyApi(cluster, tmp_path / "kubeconfig") as faults:
+        client = connect(faults.kubeconfig, watch_seconds=1, watch_overdue=1)
+        informer = Informer(client, CONFIG_MAPS, namespace, labels="mine=yes")
+        await informer.start()
+        faults.mute = True  # watches open, and tell nothing
+        await client.create(CONFIG_MAPS, namespace, config("comes", mine="yes"))
+        async with asyncio.timeout(PATIENCE_S):
+            while (namespace, "comes") not in informer.items:
+                await asyncio.sleep(0.05)
+        assert informer.fresh
+        await informer.stop()
+        await client.close()
+
+
 async def test_an_informer_knows_how_long_it_has_heard_nothing(client: Api, namespace: str) -> None:
     now = 100.0
     informer = Informer(client, CONFIG_MAPS, namespace, clock=lambda: now)

@@ -35,8 +35,6 @@ OWN_FAULT = 3
 SHAPES = ((1, 1), (1, 1), (2, 1), (4, 1), (8, 1), (2, 2), (1, 4))
 """GPUs of a worker and workers of the jobs that people submit."""
 LOOK_S = 0.2
-LONGEST_BACK_OFF_S = 60.0
-"""The longest time until a pool tries again what did not work."""
 FINAL = ("succeeded", "failed", "cancelled")
 NOT_FOUND, CONFLICT = 404, 409
 
@@ -70,15 +68,18 @@ class Plan:
 class DayFigures:
     """What happened, and what went wrong.
 
-    For ``excused`` of the ``seconds`` of the day something kept all jobs waiting. ``not_ready_after`` has the
-    seconds from the silence of nodes until the cluster counts them as not ready, ``said_after`` those from there,
-    or from another fault, until the pool says so, by who says it.
+    The judge may have missed the ends of ``unsure`` jobs: only what the pool says of them is checked. For
+    ``excused`` of the ``seconds`` of the day something kept all jobs waiting. ``served_after`` has the seconds
+    from the ends of such outages until no project waits within its quota. ``not_ready_after`` has those from the
+    silence of nodes until the cluster counts them as not ready, ``said_after`` those from there, or from another
+    fault, until the pool says so, by who says it.
     """
 
     jobs: int = 0
     train_jobs: int = 0
     own_faults: int = 0
     attempts: int = 0
+    unsure: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     without_effect: Counter[str] = field(default_factory=Counter)
     kills: int = 0
@@ -86,6 +87,7 @@ class DayFigures:
     longest: float = 0.0
     seconds: float = 0.0
     excused: float = 0.0
+    served_after: list[float] = field(default_factory=list)
     not_ready_after: list[float] = field(default_factory=list)
     said_after: Mapping[str, list[float]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -130,8 +132,7 @@ class Day:
         self._lock = RLock()
         self._work = random.Random(f"work {seed}")
         self._submitted: dict[str, Submitted] = {}
-        self._excuses = 0
-        self._excused_until = 0.0
+        self._excused = False
         self._accepting = True
         self._leaving = Event()
         self._failure: BaseException | None = None
@@ -240,13 +241,13 @@ class Day:
                     self._learn_of_train_jobs()
                 with self._lock:
                     before, looked = looked, time.monotonic()
-                    excused = bool(self._excuses) or looked < self._excused_until
+                    excused = self._excused
                     self.judge.look(looked, excused=excused)
                     self.figures.seconds += looked - before
                     self.figures.excused += excused * (looked - before)
-                if not self.service.runs and not self._excuses:
-                    self.figures.problems.append("the service ended by itself")
-                    self.service.begin()
+                    if not self.service.runs:
+                        self.figures.problems.append("the service ended by itself")
+                        self.service.begin()
         except BaseException as error:
             self._failure = error
             raise
@@ -265,19 +266,20 @@ class Day:
         return True
 
     @contextlib.contextmanager
-    def excused(self, *, lasting: bool = False) -> Iterator[None]:
-        """Excuse the pool from its quotas in this block; ``lasting``: and as long again, as back-offs double."""
-        began = time.monotonic()
-        with self._lock:
-            self._excuses += 1
+    def outage(self) -> Iterator[None]:
+        """Excuse the pool from its quotas in this block, as nothing can start, and wait until they are served."""
+        self._excused = True
         try:
             yield
         finally:
-            now = time.monotonic()
-            with self._lock:
-                self._excuses -= 1
-                longer = min(now - began, LONGEST_BACK_OFF_S) if lasting else 0.0
-                self._excused_until = max(self._excused_until, now + longer)
+            self._excused = False
+        limit, ended = self.plan.limit, time.monotonic()
+        if limit is not None and self.until(self._served, "the quotas are served", patience=2 * limit):
+            self.figures.served_after.append(time.monotonic() - ended)
+
+    def _served(self) -> bool:
+        with self._lock:
+            return not set(self.judge.starved())
 
     def held_on(self, node: str) -> list[SeenPod]:
         """Return the pods that have GPUs on a node."""
@@ -303,11 +305,11 @@ class Day:
 
     def kill_service(self) -> None:
         """Kill the service, start it again, and wait until it answers."""
-        with self.excused():
+        with self._lock:
             self.service.kill()
-            self.figures.kills += 1
             self.service.begin()
-            self.until(self.answers, "the service answers again")
+        self.figures.kills += 1
+        self.until(self.answers, "the service answers again")
 
     def shown_jobs(self) -> list[dict[str, Any]] | None:
         """Return the unfinished jobs as the service shows them, None while it is away."""
@@ -439,6 +441,7 @@ class Day:
         figures.attempts += len(job.get("attempts") or ())
         expected = ("failed", 0) if each.code else ("succeeded", 1)
         if each.job in self.judge.unsure:
+            figures.unsure += 1
             completed = expected[1]
         if (each.state, completed) != expected:
             said = f"{each.name} ({each.job}) is {each.state}, and pods ran it to its end {completed} times"

@@ -193,7 +193,7 @@ def _says_refused(day: Day) -> bool:
 
 def _refused_by(day: Day, fault: str, kind: str, spec: dict[str, Any]) -> None:
     path = f"/api/v1/namespaces/{day.namespace}/{kind}"
-    with day.excused(lasting=True):
+    with day.outage():
         day.cluster.request("POST", path, {"metadata": {"name": "day"}, "spec": spec})
         hold(day, fault, lambda: _says_refused(day))
         day.cluster.request("DELETE", f"{path}/day")
@@ -212,7 +212,7 @@ def limit_range(day: Day) -> None:
 
 def refusing_webhook(day: Day) -> None:
     """A webhook refuses all pods."""
-    with day.excused(lasting=True):
+    with day.outage():
         before, day.admission.refuses = day.admission.counts["refused"], True
         hold(day, "refusing webhook", lambda: day.admission.counts["refused"] > before)
         day.admission.refuses = False
@@ -220,7 +220,7 @@ def refusing_webhook(day: Day) -> None:
 
 def stalling_webhook(day: Day) -> None:
     """A webhook does not answer in time."""
-    with day.excused(lasting=True):
+    with day.outage():
         before, day.admission.stalls = day.admission.counts["stalled"], True
         hold(day, "stalling webhook", lambda: day.admission.counts["stalled"] > before)
         day.admission.stalls = False
@@ -243,7 +243,7 @@ def registry_away(day: Day) -> None:
                 day.cluster.request("PATCH", path, {"metadata": {"annotations": {NO_IMAGE: None}}})
         return not without_image()
 
-    with day.excused(lasting=True):
+    with day.outage():
         day.admission.registry_away = True
         least = 0.0 if day.figures.faults["registry away"] else day.plan.registry_away
         said = partial(say_without_image, day) if least else _nothing
@@ -257,23 +257,30 @@ def registry_away(day: Day) -> None:
 
 def frozen_api(day: Day) -> None:
     """The API server hangs: connections stay open, and nothing answers."""
-    with day.excused(lasting=True), day.cluster.frozen():
+    with day.outage(), day.cluster.frozen():
         hold(day, "hanging API server", lambda: True, least=2.0, kills=False)
 
 
 def killed_api(day: Day) -> None:
-    """The API server is away, and comes back."""
-    with day.excused(lasting=True):
+    """The API server is away, and comes back; it is an outage until the cluster's own clients are back, too."""
+    with day.outage():
         day.cluster.stop_api()
         hold(day, "API server away", lambda: True, least=2.0, kills=False)
         day.cluster.return_api()
         day.until(lambda: _reached(day), "all nodes are ready again")
+        path = _foreign_job(day, f"probe-{day.figures.faults['API server away']}", pods=1, gpus=0)
+        day.until(lambda: any(map(_begun, _foreign_pods(day))), "the cluster starts a pod of others")
+        _remove_foreign(day, path)
 
 
 def _reached(day: Day) -> bool:
     with contextlib.suppress(httpx.HTTPError, ClusterError):
         return set(day.nodes) <= day.cluster.ready_nodes()
     return False
+
+
+def _begun(pod: dict[str, Any]) -> bool:
+    return pod["status"].get("startTime") is not None
 
 
 def killed_service(day: Day) -> None:

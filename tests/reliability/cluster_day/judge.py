@@ -238,7 +238,7 @@ class Judge:
             free = node.gpus - sum(pod.gpus for pod in here)
             borrowed: Counter[str] = Counter()
             for pod in here:
-                if pod.project != job.project and sizes[pod.job] <= beyond.get(pod.project, 0):
+                if pod.project != job.project and pod.project in beyond and sizes[pod.job] <= beyond[pod.project]:
                     borrowed[pod.project] += pod.gpus
             free += sum(min(gpus, beyond[project]) for project, gpus in borrowed.items())
             workers += free // job.gpus

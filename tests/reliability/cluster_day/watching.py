@@ -34,6 +34,7 @@ class Watch:
         self._known: dict[str, dict[str, Any]] = {}
         self._stop = Event()
         self._listed = False
+        self._version = ""
         self.failure: Exception | None = None
         self._thread = Thread(target=self._run, daemon=True, name=f"watch {path}")
 
@@ -49,10 +50,11 @@ class Watch:
 
     def _run(self) -> None:
         with self._cluster.client(httpx.Timeout(30.0, read=READ_TIMEOUT_S)) as client:
-            version = ""
             while not self._stop.is_set():
                 try:
-                    version = self._follow(client, version or self._list(client))
+                    if not self._version:
+                        self._version = self._list(client)
+                    self._follow(client)
                 except httpx.HTTPError:
                     self._stop.wait(AGAIN_S)
                 except Exception as error:
@@ -75,17 +77,18 @@ class Watch:
                 self._seen("MODIFIED", found, False)
         return str(listed["metadata"]["resourceVersion"])
 
-    def _follow(self, client: httpx.Client, version: str) -> str:
-        """Pass on events until the watch ends; return the version to go on from, empty to list again."""
+    def _follow(self, client: httpx.Client) -> None:
+        """Pass on events until the watch ends, each once however it ends; forget the version to list again."""
         query = {
             "watch": "true",
-            "resourceVersion": version,
+            "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(SERVER_TIMEOUT_S),
         }
         with client.stream("GET", self._path, params=query) as answer:
             if answer.status_code == GONE:
-                return ""
+                self._version = ""
+                return
             answer.raise_for_status()
             with contextlib.suppress(httpx.RemoteProtocolError):
                 for line in answer.iter_lines():
@@ -93,10 +96,10 @@ class Watch:
                         break
                     event = json.loads(line)
                     if event["type"] == "ERROR":
-                        return ""
-                    version = _version(event["object"])
+                        self._version = ""
+                        return
+                    self._version = _version(event["object"])
                     self._pass_on(event["type"], event["object"])
-        return version
 
     def _pass_on(self, kind: str, found: dict[str, Any]) -> None:
         if kind == "BOOKMARK":
