@@ -420,6 +420,7 @@ JOB_COLUMNS: Final[Mapping[str, Callable[[wire.Job], Any]]] = {
     "workers": lambda job: job.options.workers,
     "gpu_type": lambda job: job.gpu_type,
     "priority": lambda job: job.options.priority,
+    "preset": lambda job: job.options.preset,
     "submitted": lambda job: job.submitted,
     "started": lambda job: job.started,
     "ended": lambda job: job.ended,

@@ -10,6 +10,7 @@ import pytest
 from springtide.scheduler import wire
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.runs import parse
 
 
 async def test_a_job_is_accepted_runs_and_ends(pool):
@@ -139,6 +140,10 @@ async def test_a_running_job_is_cancelled_when_its_processes_are_gone(pool):
     assert (ending.attempts[-1].state, ending.attempts[-1].shown) == ("pausing", "cancelling")
     holders = [gpu.holder for node in pool.engine.pool().nodes for gpu in node.gpus if gpu.holder is not None]
     assert [holder.shown for holder in holders] == ["cancelling"]
+    for state, found in (("cancelling", [job.id]), ("pausing", []), ("ending", []), ("running", [])):
+        by_state = await pool.engine.jobs(JobFilter(states=frozenset({state})), None, 50)
+        by_condition = await pool.engine.jobs(JobFilter(where=parse(f"state = {state}")), None, 50)
+        assert [one.id for one in by_state.items] == [one.id for one in by_condition.items] == found, state
     assert len(ending.held) == 1
     pool.executor.end(pool.key(job.id), signal=9)
     ended = await pool.state(job.id, "cancelled")

@@ -317,15 +317,26 @@ def test_sizes_are_written_as_terminals_write_them(gallery: Page) -> None:
     assert written == [size(each) for each in sizes]
 
 
-def test_cancelled_trials_are_not_among_those_that_are_done(gallery: Page) -> None:
+def test_lists_say_how_many_trials_were_cancelled_or_failed(gallery: Page) -> None:
     words = gallery.evaluate(
         """async () => {
             const { shortTrialsWords, trialsWords } = await import("/visuals/base/sweep_words.js");
             const counts = { number: 16, succeeded: 0, pruned: 0, failed: 0, cancelled: 16, best: null };
-            return [trialsWords(counts), shortTrialsWords({ ...counts, succeeded: 3, cancelled: 0 })];
+            const some = { ...counts, succeeded: 6, failed: 2, cancelled: 0 };
+            return [
+                trialsWords(counts),
+                shortTrialsWords({ ...counts, succeeded: 3, cancelled: 0 }),
+                shortTrialsWords({ ...some, number: 8 }),
+                shortTrialsWords({ ...some, cancelled: 3, best: { value: 0.5 } }),
+            ];
         }"""
     )
-    assert words == ["0 of 16 trials, 16 cancelled", "3/16 trials"]
+    assert words == [
+        "0 of 16 trials, 16 cancelled",
+        "3/16 trials",
+        "8/8 trials, 2 failed",
+        "8/16 trials, 2 failed, 3 cancelled, best 0.5",
+    ]
 
 
 def test_an_estimate_out_of_sight_says_that_the_pool_may_have_changed_and_is_asked_for_again(
@@ -528,6 +539,40 @@ def test_a_job_is_cancelled_only_after_a_confirmation(gallery: Page) -> None:
 def test_a_card_shows_the_words_of_a_state(gallery: Page, changes: str, words: str) -> None:
     draw_card(gallery, changes)
     expect(gallery.locator("#own").get_by_test_id("job-state")).to_have_text(words)
+
+
+def test_the_mark_of_a_sweep_with_failed_trials_is_not_that_of_a_plain_success(gallery: Page) -> None:
+    marks = gallery.evaluate(
+        """async () => {
+            const { stateMark } = await import("/visuals/base/glyphs.js");
+            const { patch } = await import("/visuals/base/dom.js");
+            const drawn = (of, isBrief) => {
+                const place = document.createElement("div");
+                patch(place, stateMark(of, null, isBrief));
+                const { textContent, className } = place.firstChild;
+                return [textContent, className.replace("st-state st-state-", "")];
+            };
+            const some = { state: "succeeded", shown: "succeeded, 2 of 8 trials failed" };
+            const all = { state: "succeeded", shown: "succeeded" };
+            return [drawn(some, true), drawn(some, false), drawn(all, true)];
+        }"""
+    )
+    assert marks == [
+        ["Succeeded", "incomplete"],
+        ["Succeeded, 2 of 8 trials failed", "incomplete"],
+        ["Succeeded", "succeeded"],
+    ]
+
+
+def test_an_expected_run_time_that_a_job_has_passed_is_not_shown(gallery: Page) -> None:
+    words = gallery.evaluate(
+        """async () => {
+            const { expectedWords } = await import("/visuals/base/job_words.js");
+            const attempts = [{ started: 0, ended: 40 }, { started: 60, ended: null }, { started: null }];
+            return [61, 100].map((now) => expectedWords({ usual_runtime: 60, attempts }, now));
+        }"""
+    )
+    assert words == ["1 min, from earlier jobs", "unknown: it has run longer than earlier jobs"]
 
 
 def test_a_button_waits_for_the_answer_before_it_can_be_pressed_again(gallery: Page) -> None:

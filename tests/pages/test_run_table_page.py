@@ -116,6 +116,8 @@ def test_as_many_columns_show_by_themselves_as_leave_the_reason_in_sight(
     assert reason is not None
     assert fold is not None
     assert reason["width"] >= 120
+    expect(page.locator("th[data-column='argument.a_long_argument_0']")).to_be_visible()
+    expect(frame).not_to_have_attribute("data-beyond", "")
     assert reason["x"] + reason["width"] <= fold["x"]
     whole = page.get_by_test_id("row-reason").first
     whole.focus()
@@ -123,6 +125,14 @@ def test_as_many_columns_show_by_themselves_as_leave_the_reason_in_sight(
     expect(whole).to_have_accessible_name(whole.get_attribute("data-tip") or "none")
     whole.press("Escape")
     expect(page.get_by_role("tooltip")).to_have_count(0)
+    page.get_by_text("Columns", exact=True).click()
+    arguments = [f"argument.a_long_argument_{at}" for at in range(3)]
+    for key in ("submitted", "started", "note", "best.state", *arguments):
+        page.get_by_test_id(f"column-{key}").set_checked(True)
+    page.keyboard.press("Escape")
+    expect(frame).to_have_attribute("data-beyond", "")
+    frame.evaluate("(frame) => { frame.scrollLeft = frame.scrollWidth; }")
+    expect(frame).not_to_have_attribute("data-beyond", "")
 
 
 def test_a_metric_that_is_called_like_a_column_says_so(visit: Visit, runs: object) -> None:

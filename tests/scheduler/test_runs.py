@@ -217,6 +217,7 @@ def test_conditions_that_do_not_hold(condition: str) -> None:
     [
         ("lr >", "The condition ends too early: expected a value after “>”."),
         ("state = runing", "“runing” at character 9 is no state of a job. Did you mean running?"),
+        ("state = cancelin", "“cancelin” at character 9 is no state of a job. Did you mean cancelling?"),
         ("state != 5", "“5” at character 10 is no state of a job. States are queued, starting, running"),
         ("lr > and", "“lr” is compared with a number, or a text in quotes, not with “and” at character 6."),
         ("> 3", "Expected the name of an argument, a metric or a column at character 1, not “>”."),
