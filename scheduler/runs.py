@@ -30,6 +30,7 @@ MAX_CONDITION: Final = 500
 MAX_DEPTH: Final = 20
 """Maximum depth of brackets in a condition."""
 EXAMPLE: Final = "Example: lr > 0.01 and best.val_loss < 0.3"
+LIST_EXAMPLE: Final = "A list is found by a part of its text: layers ~ 2; one of several values: lr in (0.1, 0.2)."
 UNITS: Final = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 ARGUMENT, LAST, BEST = "argument.", "last.", "best."
 
@@ -623,7 +624,8 @@ class _Reader:
     def _value(self, expected: str) -> _Token:
         value = self.token
         if value.kind not in _VALUES:
-            raise _unexpected(value, expected)
+            wrong = _unexpected(value, expected)
+            raise ConditionError(wrong.message, value.place, LIST_EXAMPLE) if value.text in _LISTS else wrong
         self._at += 1
         return value
 

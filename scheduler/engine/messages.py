@@ -43,9 +43,9 @@ OVER = frozenset({"engine-paused-for-hold", "engine-paused-for-freeze"})
 """Codes of causes of a pause that are over once the job waits for GPUs again."""
 
 
-def held_by(by: str) -> Reason:
-    """Return a user paused the job."""
-    return Reason(HELD, {"by": by})
+def held_by(by: str, *, kept: bool = False) -> Reason:
+    """Return a user paused the job; ``kept`` says that it was paused already, for another reason."""
+    return Reason(HELD, {"by": by, **({"kept": True} if kept else {})})
 
 
 def on_hold(hold: Hold, *, runs: bool = False) -> Reason:

@@ -57,6 +57,11 @@ async def test_an_owner_gets_her_gpus_back_and_the_paused_job_resumes_by_itself(
     assert paused.saved_step == 41
     assert paused.attempts[0].state == "paused"
     assert (await pool.job(older.id)).state == "running"
+    kept = (await pool.engine.pause(newer.id, "susan")).reason
+    assert kept.headline == "Kept paused by “susan”."
+    back = "The project “joe” asked for its 2 GPUs back."
+    assert kept.text.startswith(f"{back} It is kept paused by “susan”. It continues when it is resumed.")
+    await pool.engine.resume(newer.id, "susan")
     pool.executor.end(pool.key(owners.id), code=0)
     resumed = await pool.state(newer.id, "running", attempt=2)
     assert resumed.attempts[1].resumed_from == 41

@@ -575,6 +575,65 @@ def test_an_expected_run_time_that_a_job_has_passed_is_not_shown(gallery: Page) 
     assert words == ["1 min, from earlier jobs", "unknown: it has run longer than earlier jobs"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "data", "words"),
+    [
+        ("{}", "{ log: '', reading: 'Reading the log…' }", "Log · not read yet"),
+        ("{}", "{ log: '' }", "Log · no lines yet"),
+        ("{ state: 'succeeded', ended: 100 }", "{ log: '' }", "Log · empty"),
+    ],
+)
+def test_only_the_whole_log_of_an_ended_job_is_empty(gallery: Page, changes: str, data: str, words: str) -> None:
+    draw_card(gallery, changes, data=data)
+    expect(gallery.locator("#own").get_by_test_id("job-log").locator("summary")).to_have_text(words)
+
+
+def test_what_happened_names_who_cancelled_a_job_whose_program_has_not_ended(gallery: Page) -> None:
+    words = gallery.evaluate(
+        """async () => {
+            const { eventsOf } = await import("/pages/jobs/events.js");
+            const attempt = { number: 1, created: 2, started: 3, asked: 9, ended: null, gpus: [], why: null };
+            const sentences = [
+                { role: "state", text: "Stopping." }, { role: "cause", text: "It was cancelled by “ada”." },
+            ];
+            const job = { submitted: 1, user: "ada", project: "nlp", reason: { sentences }, attempts: [attempt] };
+            const last = (more) => eventsOf({ ...job, ...more }).at(-1);
+            const ended = { ...attempt, ended: 12, state: "cancelled", ended_why: { sentences: [sentences[1]] } };
+            return [
+                last({ state: "pausing", shown: "cancelling" }),
+                last({ state: "pausing", shown: "pausing" }),
+                last({ state: "cancelled", attempts: [ended], ended: 12 }),
+            ].map(({ at, words }) => [at, words]);
+        }"""
+    )
+    assert words == [
+        [9, "The job was asked to end. It was cancelled by “ada”."],
+        [9, "The job was asked to save and pause. It was cancelled by “ada”."],
+        [12, "Attempt 1 was cancelled. It was cancelled by “ada”."],
+    ]
+
+
+def test_all_buttons_of_a_card_wait_while_the_pool_does_not_answer(gallery: Page) -> None:
+    buttons = gallery.evaluate(
+        """async () => {
+            const { cardActions } = await import("/visuals/views/card_parts.js");
+            const { buttonWords } = await import("/visuals/views/job_card.js");
+            const { patch } = await import("/visuals/base/dom.js");
+            const job = { state: "running", options: {}, held: [] };
+            const names = ["pause", "cancel", "terminal", "stack"];
+            const actions = Object.fromEntries(names.map((name) => [name, () => {}]));
+            const drawn = (blocked) => {
+                const place = document.createElement("div");
+                patch(place, cardActions({ job, blocked }, actions, {}, () => {}, buttonWords(job)));
+                return Array.from(place.querySelectorAll("button"), (each) => [each.textContent, each.disabled]);
+            };
+            return [drawn(null), drawn("The pool does not answer. Running jobs continue.")];
+        }"""
+    )
+    words = ["Pause", "Terminal", "Where is it now?", "Cancel…"]
+    assert buttons == [[[word, False] for word in words], [[word, True] for word in words]]
+
+
 def test_a_button_waits_for_the_answer_before_it_can_be_pressed_again(gallery: Page) -> None:
     draw_card(gallery)
     pause = gallery.locator("#own").get_by_test_id("job-pause")
