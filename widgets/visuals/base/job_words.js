@@ -305,6 +305,9 @@ function range(first, last) {
 
 /** How long a job is expected to run, by earlier ones; of one that has run longer nothing is known. */
 export function expectedWords({ usual_runtime: usual, attempts }, now) {
-  const ran = attempts.reduce((sum, { started, ended }) => sum + (Number.isFinite(started) ? (ended ?? now) - started : 0), 0);
+  const ran = attempts.reduce(
+    (sum, { started, ended }) => sum + (Number.isFinite(started) ? (ended ?? now) - started : 0),
+    0,
+  );
   return ran > usual ? "unknown: it has run longer than earlier jobs" : `${duration(usual)}, from earlier jobs`;
 }

@@ -1,7 +1,17 @@
 /** The table of jobs: one row each, sorted by its heads, with the job's card below the row when it is opened. */
 
 import { h } from "../base/dom.js";
-import { briefState, button, isFinal, jobName, projectMark, shownState, stateMark, stateWord, tagWord } from "../base/glyphs.js";
+import {
+  briefState,
+  button,
+  isFinal,
+  jobName,
+  projectMark,
+  shownState,
+  stateMark,
+  stateWord,
+  tagWord,
+} from "../base/glyphs.js";
 import { reasonAt, sentencesOf, stepWords, waits } from "../base/job_words.js";
 import { shortTrialsWords } from "../base/sweep_words.js";
 import { clamped } from "../base/tip.js";
@@ -232,11 +242,7 @@ function drawName({ job, href, tagHref, choose }) {
     choose({ tag });
   };
   return [
-    h(
-      "a",
-      { key: "name", href: href(job.id), title: clean(job.name), "data-testid": "row-name" },
-      jobName(job),
-    ),
+    h("a", { key: "name", href: href(job.id), title: clean(job.name), "data-testid": "row-name" }, jobName(job)),
     job.archived && h("span", { key: "archived", class: "st-muted" }, " archived"),
     shown.length > 0 &&
       h(
