@@ -132,7 +132,7 @@ class Job(Handle):
             return json.loads(content)
         except ValueError:
             name = RESULT_OF_COMMAND
-            msg = f"{name} of job {self.id} is no JSON. job.output({name!r}) has its bytes."
+            msg = f'{name} of job {self.id} is no JSON. job.output("{name}") has its bytes.'
             raise NoResultError(msg) from None
 
     def _not_kept(self, error: NoResultError, job: wire.Job) -> NoResultError:

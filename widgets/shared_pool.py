@@ -94,7 +94,7 @@ class Jobs(list[Job | Sweep]):
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {
             **jobs_output(self.infos, time.time()),
-            "text/plain": repr(self),
+            "text/plain": plain.jobs_text(self.infos),
             "text/html": plain.jobs_html(self.infos),
         }
 
