@@ -56,7 +56,7 @@ WATCH = """() => {
 }"""
 LONGEST = "stops.reduce((one, other) => Math.max(one, other), 0)"
 SLEEPS = "import time; time.sleep(3600)"
-ACTIVE = "queued,starting,running,pausing,paused"
+ACTIVE = "queued,starting,running,pausing,cancelling,ending,paused"
 TASK = "RunTask"
 
 

@@ -38,7 +38,7 @@ MOST_CLICK_MS = 100.0
 MOST_CHANGE_MS = 300.0
 LONGEST_CHANGE_MS = 30_000
 CLICKS = {
-    "first page": {"order": "running", "state": "queued,starting,running,pausing,paused"},
+    "first page": {"order": "running", "state": "queued,starting,running,pausing,cancelling,ending,paused"},
     "all jobs": {"order": "running"},
     "newest": {"order": "newest"},
     "by name": {"order": "name"},

@@ -10,7 +10,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import structs
@@ -57,6 +58,21 @@ class JobState(StrEnum):
 
 FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 LIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.PAUSING})
+
+CANCEL: Final = "cancel"
+"""Why a job ends for good: somebody has cancelled it."""
+TIME_LIMIT: Final = "time-limit"
+"""Why a job ends for good: it has reached its time limit."""
+CANCELLING: Final = "cancelling"
+"""The shown state of a job that somebody has cancelled, until its processes have ended."""
+ENDING: Final = "ending"
+"""The shown state of a job that has reached its time limit, until its processes have ended."""
+STOPPING: Final[Mapping[str, str]] = MappingProxyType({CANCEL: CANCELLING, TIME_LIMIT: ENDING})
+"""The shown states of pausing jobs that end for good, by why they do."""
+UNFINISHED: Final = ("queued", "starting", "running", "pausing", *STOPPING.values(), "paused")
+"""The shown states of unfinished jobs, in which lists are filtered and searched."""
+SHOWN_STATES: Final = (*UNFINISHED, *(state.value for state in JobState if state in FINAL))
+"""The states in which people see jobs, in which lists are filtered and searched."""
 
 
 class Environment(StrEnum):

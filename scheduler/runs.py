@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from springtide.scheduler.arguments import Argument, Value, read
 from springtide.scheduler.metrics import Extremes, Values, best_of, goal_of
-from springtide.scheduler.model import JobState
+from springtide.scheduler.model import SHOWN_STATES
 from springtide.scheduler.time_zones import zone_of
 from springtide.scheduler.wording import given
 
@@ -30,6 +30,7 @@ MAX_CONDITION: Final = 500
 MAX_DEPTH: Final = 20
 """Maximum depth of brackets in a condition."""
 EXAMPLE: Final = "Example: lr > 0.01 and best.val_loss < 0.3"
+LIST_EXAMPLE: Final = "A list is found by a part of its text: layers ~ 2; one of several values: lr in (0.1, 0.2)."
 UNITS: Final = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 ARGUMENT, LAST, BEST = "argument.", "last.", "best."
 
@@ -70,7 +71,7 @@ _CONSTANTS: Final[Mapping[str, Value]] = {
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """A job as a row of the table. ``gpus`` are those of all its workers.
+    """A job as a row of the table. ``state`` is the shown one; ``gpus`` are those of all its workers.
 
     ``forked_from`` has the id and the name of the job from whose checkpoint, of the step ``fork_step``, it began;
     ``generation`` and ``member`` are of a trial of a population; that population has its present generation.
@@ -88,6 +89,7 @@ class Run(Struct, frozen=True, kw_only=True):
     gpus: int = 0
     tags: tuple[str, ...] = ()
     note: str = ""
+    preset: str | None = None
     step: float | None = None
     forked_from: tuple[str, ...] = ()
     fork_step: float | None = None
@@ -98,7 +100,7 @@ class Run(Struct, frozen=True, kw_only=True):
     extremes: Mapping[str, Extremes] = {}
 
 
-_STATES: Final = ("running", "starting", "pausing", "paused", "queued")
+_STATES: Final = ("running", "starting", "pausing", "cancelling", "ending", "paused", "queued")
 """The states of unfinished jobs, in the order of lists that begin with running ones."""
 
 
@@ -122,6 +124,7 @@ FIELDS: Final[Mapping[str, Callable[[Run, float], Cell]]] = {
     "gpus": lambda run, _: run.gpus,
     "tag": lambda run, _: run.tags,
     "note": lambda run, _: run.note,
+    "preset": lambda run, _: run.preset,
     "step": lambda run, _: run.step,
     "forked_from": lambda run, _: run.forked_from,
     "fork_step": lambda run, _: run.fork_step,
@@ -440,10 +443,10 @@ def _unexpected(token: _Token, expected: str) -> ConditionError:
 
 def _check_state(token: _Token) -> None:
     text = str(token.value).lower()
-    if text in tuple(JobState):
+    if text in SHOWN_STATES:
         return
-    near = get_close_matches(text, tuple(JobState), 1)
-    hint = f"Did you mean {near[0]}?" if near else f"States are {', '.join(JobState)}."
+    near = get_close_matches(text, SHOWN_STATES, 1)
+    hint = f"Did you mean {near[0]}?" if near else f"States are {', '.join(SHOWN_STATES)}."
     message = f"{given(token.text, 40)} at character {token.place} is no state of a job. {hint}"
     raise ConditionError(message, token.place)
 
@@ -621,7 +624,8 @@ class _Reader:
     def _value(self, expected: str) -> _Token:
         value = self.token
         if value.kind not in _VALUES:
-            raise _unexpected(value, expected)
+            wrong = _unexpected(value, expected)
+            raise ConditionError(wrong.message, value.place, LIST_EXAMPLE) if value.text in _LISTS else wrong
         self._at += 1
         return value
 

@@ -28,6 +28,7 @@ from springtide.widgets.display.feed import JobFeed
 from springtide.widgets.display.listener import listener
 from springtide.widgets.display.live_job import FINAL
 from springtide.widgets.errors import CaptureError, OptionError, SpringtideError, UntrustedResultError
+from springtide.widgets.results import arguments_of
 
 ENDED = 409
 """Status of the refusal to cancel a job that has ended."""
@@ -101,6 +102,11 @@ class Handle(ABC):
     def starts(self) -> str:
         """When the job is expected to start or resume, in words; empty unless it waits."""
         return phrases.starts(self.info, time.time())
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the job by name, as tables show them."""
+        return arguments_of(self.info)
 
     @property
     def tags(self) -> list[str]:

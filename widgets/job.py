@@ -42,6 +42,7 @@ from springtide.widgets.interrupts import answered
 from springtide.widgets.results import Checkpoints, Metrics, Outputs
 
 RESULT = "result.pkl"
+RESULT_OF_COMMAND = "result.json"
 RESULT_PROBLEM = "result.problem.json"
 RESULT_OF_RANK = "result.{}.pkl"
 ERROR = "error.json"
@@ -93,7 +94,7 @@ class Job(Handle):
     # ---------- results
 
     def result(self, timeout: float | None = None, *, trust: bool = False) -> Any:
-        """Return the result of the function or the cell; for a notebook job, the executed notebook.
+        """Return the result of the function or the cell, the executed notebook, or ``result.json`` of a command.
 
         Waits until the job has ended, or ``timeout`` seconds. The result of another person's job is a pickle that
         runs that person's code when it is loaded: say ``trust=True`` if you do. Raises `NotFinishedError`,
@@ -109,14 +110,30 @@ class Job(Handle):
             msg = f"Trial {job.trial} was pruned, because others were better, so it has no result."
             raise NoResultError(msg)
         if job.kind == "command":
-            msg = "A command has no result. Read what it wrote to its output directory with job.output(name)."
-            raise NoResultError(msg)
+            return self._written()
         self._require_trust(job.user, trust=trust, call="job.result(trust=True)")
         try:
             kept = self.output(RESULT)
         except NoResultError as error:
             raise self._not_kept(error, job) from None
         return loaded(kept, self.id)
+
+    def _written(self) -> Any:
+        """Return what a command wrote to ``result.json``, as ``springtide result`` prints it."""
+        try:
+            content = self.output(RESULT_OF_COMMAND)
+        except NoResultError:
+            msg = (
+                f"The command of job {self.id} has left no {RESULT_OF_COMMAND} in its output directory, which "
+                "would be its result. job.outputs() lists what it left."
+            )
+            raise NoResultError(msg) from None
+        try:
+            return json.loads(content)
+        except ValueError:
+            name = RESULT_OF_COMMAND
+            msg = f'{name} of job {self.id} is no JSON. job.output("{name}") has its bytes.'
+            raise NoResultError(msg) from None
 
     def _not_kept(self, error: NoResultError, job: wire.Job) -> NoResultError:
         """Return the error for a result that could not be pickled, or of a function that did not return.

@@ -409,10 +409,16 @@ def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
     return [with_reported(row, job.progress.values, taken) for row, job in zip(rows, listed_jobs, strict=True)]
 
 
-def _with_arguments(row: Mapping[str, Any], job: wire.Job) -> dict[str, Any]:
+def arguments_of(job: wire.Job) -> dict[str, Any]:
+    """Return the arguments of a job by name, with the values that a trial was given."""
     values = {name: each.restored for name, each in job.arguments.items()}
     own = restored(None if job.outcome is None else job.outcome.parameters)
-    values |= {name: value for name, value in own.items() if name in values and not job.arguments[name].hidden}
+    shown = {name for name, each in job.arguments.items() if not each.hidden}
+    return values | {name: value for name, value in own.items() if name in shown}
+
+
+def _with_arguments(row: Mapping[str, Any], job: wire.Job) -> dict[str, Any]:
+    values = arguments_of(job)
     return {**row, **{_apart(name, [row], "argument", values): value for name, value in values.items()}}
 
 
@@ -431,6 +437,7 @@ JOB_COLUMNS: Final[Mapping[str, Callable[[wire.Job], Any]]] = {
     "workers": lambda job: job.options.workers,
     "gpu_type": lambda job: job.gpu_type,
     "priority": lambda job: job.options.priority,
+    "preset": lambda job: job.options.preset,
     "submitted": lambda job: job.submitted,
     "started": lambda job: job.started,
     "ended": lambda job: job.ended,

@@ -88,6 +88,9 @@ class Jobs(list[Job | Sweep]):
         """
         return frame(job_rows(self.infos), times=JOB_TIMES, heads=JOB_COLUMNS)
 
+    def __repr__(self) -> str:
+        return plain.jobs_text(self.infos)
+
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {
             **jobs_output(self.infos, time.time()),

@@ -48,7 +48,7 @@ SHOW_HOMES = """() => {
     new MutationObserver(show).observe(document.body, { childList: true, characterData: true, subtree: true });
 }"""
 """Shows the homes of the hub where people have theirs, also after cards are drawn again."""
-UNFINISHED = "queued,starting,running,pausing,paused"
+UNFINISHED = "queued,starting,running,pausing,cancelling,ending,paused"
 LATER = (
     (0, "jemma", 2, "speech", 70),
     (15, "joe", 3, "sweep", 35),

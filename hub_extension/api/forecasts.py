@@ -34,7 +34,7 @@ async def forecast(call: Call, body: WhatIf) -> Forecast:
         if project is None or project not in question.projects:
             project = await project_for(pool, caller, project)
         job = with_preset(pool, question.job, project)
-        preset, filled_in = job.preset, brought(question.job, job)
+        preset, filled_in = job.preset, brought(pool, question.job, job, project)
         question = replace(question, job=job)
     with naming_preset(preset, filled_in):
         return await pool.engine.forecast(

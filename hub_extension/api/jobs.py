@@ -22,7 +22,7 @@ from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.problems import Busy, problem_of
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.sweeps.requests import trial_query
-from springtide.scheduler.model import JobState
+from springtide.scheduler.model import SHOWN_STATES
 from springtide.scheduler.refusal import Refusal, unknown_job
 from springtide.scheduler.runs import (
     ARGUMENT,
@@ -151,7 +151,7 @@ async def submit(call: Call, body: Submission) -> Reply[Job]:
         size = sum(map(len, body.files.values())) + parameters_size(body)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         requested_at = pool.clock()
-        with naming_preset(asked.preset, brought(asked, body)):
+        with naming_preset(asked.preset, brought(pool, asked, body, project)):
             accepted = await pool.engine.submit(body, caller.name, project, lineage=lineage_of(caller))
         return Reply(accepted, 201 if accepted.submitted >= requested_at else 200)
 
@@ -209,9 +209,9 @@ async def jobs(call: Call, query: JobsQuery) -> JobPage:
     """Return a page of the jobs visible to the caller, newest first by default."""
     caller = call.caller
     states = frozenset(filter(None, query.state.split(",")))
-    unknown = sorted(states - set(JobState))
+    unknown = sorted(states - set(SHOWN_STATES))
     if unknown:
-        hint = f"Known are: {', '.join(JobState)}."
+        hint = f"Known are: {', '.join(SHOWN_STATES)}."
         raise Refusal(422, "invalid", f"{given(unknown[0], 40)} is no state of a job.", field="state", hint=hint)
     order = query.order.removeprefix("-")
     by_value = order not in ORDERS

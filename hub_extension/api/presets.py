@@ -39,9 +39,16 @@ def changes_with_preset(pool: Pool, changes: Mapping[str, Any], project: str) ->
     return {**changes, **supplied(options, changes.keys(), changes.get(VARIABLES, {}))}
 
 
-def brought(asked: Wish, made: Wish) -> dict[str, Any]:
-    """Return the options of a request that its preset has changed, by name."""
-    return {name: getattr(made, name) for name in PRESET_OPTIONS if getattr(made, name) != getattr(asked, name)}
+def brought(pool: Pool, asked: Wish, made: Wish, project: str) -> dict[str, Any]:
+    """Return the options of a request that are as its preset has them, by name.
+
+    The preset has changed them, or a form sends what it filled in.
+    """
+    options = {} if asked.preset is None else pool.engine.presets.named(asked.preset, project).options
+    values = {name: getattr(made, name) for name in PRESET_OPTIONS if name in options}
+    return {
+        name: value for name, value in values.items() if value == options[name] or value != getattr(asked, name)
+    }
 
 
 @contextmanager

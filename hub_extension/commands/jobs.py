@@ -12,11 +12,11 @@ import click
 from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say, terminal
 from springtide.hub_extension.commands.times import local
+from springtide.scheduler import model
 from springtide.scheduler.arguments import HIDDEN, shown_words
 from springtide.scheduler.client import Client, PoolError, descriptions
 from springtide.scheduler.client.descriptions import moment, state_words
 from springtide.scheduler.client.log_text import LogText, attempt_mark
-from springtide.scheduler.model import JobState
 from springtide.scheduler.runs import FIELDS, Secret, names_of, parse, value_of
 from springtide.scheduler.time_zones import own_zone
 from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Hold, Job, JobActed, Outcome, TagsEdit
@@ -24,7 +24,7 @@ from springtide.scheduler.wire.run_table import csv_of, run_of
 from springtide.scheduler.wording import ago, amount, count, duration, exactly, given, size
 
 FOLLOW_WAIT_S = 20.0
-UNFINISHED = ",".join(state for state in JobState if not state.final)
+UNFINISHED = ",".join(model.UNFINISHED)
 ENDED = 409
 """Status of the refusal to cancel a job that has just ended."""
 
@@ -96,7 +96,7 @@ def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filter
         click.echo(csv_of(page.items, time.time()), nl=False)
         return
     now = time.time()
-    columns = [*LINEAGE, *named_columns(filters["where"], filters["order"], now)]
+    columns = [*OPTIONAL, *named_columns(filters["where"], filters["order"], now)]
     others = [column for column in columns if any(column.text(j) for j in page.items)]
     print_table(
         (
@@ -181,7 +181,8 @@ class OptionalColumn(NamedTuple):
     text: Callable[[Job], str]
 
 
-LINEAGE = (
+OPTIONAL = (
+    OptionalColumn("PRESET", lambda job: job.options.preset or ""),
     OptionalColumn("FORKED FROM", forked_from),
     OptionalColumn("GENERATION", generation),
     OptionalColumn("MEMBER", member),

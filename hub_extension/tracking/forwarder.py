@@ -14,7 +14,8 @@ from typing import Final
 from springtide.hub_extension.tracking.tracker import NotTakenError, Run, Tracker, TrackerDownError, record
 from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.engine import Engine, JobFilter
-from springtide.scheduler.model import JobState
+from springtide.scheduler.model import SHOWN_STATES
+from springtide.scheduler.model import UNFINISHED as UNFINISHED_STATES
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Point
 
@@ -32,8 +33,8 @@ MAX_WAITING: Final = 20_000
 """Maximum number of jobs with waiting reports; beyond it the longest waiting are left out until they change."""
 REPLAYED: Final = 2_000
 """Number of recorded events that are read after a start, for jobs that have ended meanwhile."""
-FINAL: Final = frozenset(state.value for state in JobState if state.final)
-UNFINISHED: Final = frozenset(state.value for state in JobState) - FINAL
+UNFINISHED: Final = frozenset(UNFINISHED_STATES)
+FINAL: Final = frozenset(SHOWN_STATES) - UNFINISHED
 
 
 class Forwarder:

@@ -11,10 +11,9 @@ from typing import Any, Final, TypeAlias
 from springtide.hub_extension.train_jobs.owner import Owner
 from springtide.scheduler import wire
 from springtide.scheduler.client.descriptions import state_words
-from springtide.scheduler.model import JobState
+from springtide.scheduler.model import CANCELLING, ENDING, JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.sentences import LONGEST_HEADLINE
-from springtide.scheduler.wire.jobs import CANCELLING, ENDING
 
 Status: TypeAlias = dict[str, Any]
 

@@ -167,7 +167,8 @@ def _parameter(name: str, assigned: _Assigned) -> Parameter:
     if name not in found:
         return Parameter(name, _short(assigned.text), _short(assigned.annotation), None)
     before = _whole(name, found[name])
-    text = "hidden" if before.hidden else before.text or as_python(before.value)
+    shown = as_python(before.value) if isinstance(before.value, bool) else before.text or as_python(before.value)
+    text = "hidden" if before.hidden else shown
     kind = "" if found[name] is None else type(found[name]).__name__
     return Parameter(name, _short(text), _short(assigned.annotation or kind), before)
 

@@ -9,6 +9,7 @@ from math import inf
 from types import MappingProxyType
 from typing import TypeAlias
 
+from springtide.scheduler import model
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Closure, HomeAccess, Node, Placement, Reason, Spread
 from springtide.scheduler.store.records import Edited, Hold
@@ -22,8 +23,8 @@ SweepNumbers: TypeAlias = Mapping[str, int]
 
 COARSE = ((172_800.0, 86_400.0), (7_200.0, 3_600.0), (1_200.0, 600.0), (60.0, 60.0))
 """By the least of them, to what estimated durations are rounded, in seconds."""
-CANCEL = "cancel"
-TIME_LIMIT = "time-limit"
+CANCEL = model.CANCEL
+TIME_LIMIT = model.TIME_LIMIT
 HELD = "engine-held"
 FINISHED = "engine-finished"
 NOT_LAUNCHED = "engine-not-launched"
@@ -43,9 +44,9 @@ OVER = frozenset({"engine-paused-for-hold", "engine-paused-for-freeze"})
 """Codes of causes of a pause that are over once the job waits for GPUs again."""
 
 
-def held_by(by: str) -> Reason:
-    """Return a user paused the job."""
-    return Reason(HELD, {"by": by})
+def held_by(by: str, *, kept: bool = False) -> Reason:
+    """Return a user paused the job; ``kept`` says that it was paused already, for another reason."""
+    return Reason(HELD, {"by": by, **({"kept": True} if kept else {})})
 
 
 def on_hold(hold: Hold, *, runs: bool = False) -> Reason:

@@ -30,7 +30,8 @@ _MISSING_ABOVE = re.compile(r"(?i:no such file or directory).*['\"]\.\./")
 
 
 def _held(p: Params) -> Sentences:
-    yield cause(f"It was paused by {quoted_name(p, 'by')}.")
+    by = quoted_name(p, "by")
+    yield cause(f"It is kept paused by {by}." if p.get("kept") else f"It was paused by {by}.")
     yield follows("It continues when it is resumed.")
 
 

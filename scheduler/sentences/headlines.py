@@ -171,7 +171,12 @@ def _made_way(p: Params, why: str, past: str = "Paused", present: str = "Pausing
 
 
 def _reclaimed(p: Params) -> Parts:
-    yield _made_way(p, f"{'GPUs' if p.get('within') else 'share'} of {_name(p, 'for_project')}")
+    what = "GPUs" if p.get("within") else "share"
+    yield _made_way(p, f"{what} of {_name(p, 'for_project')}" if p.get("for_name") else f"its {what}")
+
+
+def _held(p: Params) -> Parts:
+    yield from _by("Kept paused" if p.get("kept") else "Paused")(p)
 
 
 def _place(p: Params) -> Parts:
@@ -552,7 +557,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "node-not-ready": _node_closed("not ready"),
     "node-leaving": _node_closed("about to be removed"),
     "node-cordoned": _node_closed("cordoned"),
-    "engine-held": _by("Paused"),
+    "engine-held": _held,
     "engine-drained": _drained,
     "without-gpus-paused": _drained,
     "engine-gpu-drained": _gpu_drained,

@@ -19,10 +19,6 @@ from springtide.scheduler.wire.submission import JobOptions
 from springtide.scheduler.wire.sweeps import Outcome, TrialCounts
 from springtide.scheduler.wire.usage import JobUsage
 
-CANCELLING: Final = "cancelling"
-"""The shown state of a cancelled job, until its processes have ended."""
-ENDING: Final = "ending"
-"""The shown state of a job beyond its time limit, until its processes have ended."""
 MAX_WORD = 200
 """Maximum length of a word to check as a tag, in characters."""
 Tags = Annotated[list[Annotated[str, Meta(max_length=MAX_WORD)]], Meta(max_length=MAX_TAGS)]

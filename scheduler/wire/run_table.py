@@ -28,6 +28,7 @@ COLUMNS: Final = (
     "tags",
     "note",
     *LINEAGE,
+    "preset",
 )
 
 
@@ -53,7 +54,7 @@ def _own(job: Job, now: float) -> list[object]:
         *(job.id, job.name, job.state, job.user, job.project),
         *(moment(job.submitted), moment(job.started), moment(job.ended), duration),
         *(options.gpus * options.workers, round(job.gpu_seconds / 3600, 4), " ".join(options.tags), job.note),
-        *lineage_of(job).values(),
+        *(*lineage_of(job).values(), options.preset),
     ]
 
 
@@ -66,13 +67,14 @@ def run_of(job: Job) -> Run:
         name=job.name,
         user=job.user,
         project=job.project,
-        state=job.state,
+        state=job.shown.partition(",")[0] or job.state,
         submitted=job.submitted,
         started=job.started,
         ended=job.ended,
         gpus=job.options.gpus * job.options.workers,
         tags=tuple(job.options.tags),
         note=job.note,
+        preset=job.options.preset,
         step=job.progress.step,
         forked_from=(job.rerun.job, job.rerun.name) if job.rerun and fork else (),
         fork_step=lineage["fork_step"],

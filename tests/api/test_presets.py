@@ -63,6 +63,10 @@ async def test_a_preset_fills_in_what_is_not_given(pool: Any) -> None:
     assert (options["gpus"], options["time_limit"], options["priority"]) == (2, 7200.0, 75)
     assert (options["tags"], options["preset"]) == (["small"], "small")
     assert {"name": "preset", "label": "Preset", "text": "small"} in job["chosen"]
+    other = await sent(pool)
+    for where, found in (("preset = small", job["id"]), ("not preset", other["id"])):
+        answer = await pool.as_("susan").get("/jobs", params={"where": where})
+        assert [each["id"] for each in answer.json()["items"]] == [found], where
     assert (await spec(pool, job["id"])).options.env == {"A": "preset", "B": "own", "C": "own"}
 
 
@@ -84,6 +88,8 @@ async def test_a_refusal_of_an_option_names_the_preset_and_what_it_has_filled_in
     asked = await pool.as_("susan").post("/forecast", json={"job": wish})
     assert (asked.status_code, asked.json()["field"]) == (422, "workers")
     assert asked.json()["message"].endswith("The preset “cpu” has filled in: GPUs 0.")
+    form = await pool.as_("susan").post("/forecast", json={"job": {**wish, "gpus": 0, "time_limit": "2h"}})
+    assert form.json()["message"].endswith(words), "a form sends what the preset has filled in"
     first = await sent(pool)
     again = await pool.as_("susan").post(f"/jobs/{first['id']}/rerun", json={"preset": "cpu"})
     assert again.json()["message"].endswith(words)

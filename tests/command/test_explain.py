@@ -17,7 +17,7 @@ from terminal import Done, called
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
 
-UNFINISHED = "queued,starting,running,pausing,paused"
+UNFINISHED = "queued,starting,running,pausing,cancelling,ending,paused"
 
 
 def _rests(client: Client) -> bool:

@@ -141,10 +141,12 @@ def test_a_cancelled_job_is_cancelling_until_its_program_has_ended_or_it_is_ende
     explained = run("explain", job["id"]).out
     assert ": cancelling\n" in explained
     assert "It has 50 min to end, then it is killed." in explained
-    listed = run("jobs", "--mine", "--state", "pausing", "--json").json["items"]
-    assert [(each["id"], each["state"], each["shown"]) for each in listed] == [
-        (job["id"], "pausing", "cancelling")
-    ], "the code by which jobs are chosen stays"
+    for chosen in (("--state", "cancelling"), ("--where", "state = cancelling")):
+        listed = run("jobs", "--mine", *chosen, "--json").json["items"]
+        assert [(each["id"], each["state"], each["shown"]) for each in listed] == [
+            (job["id"], "pausing", "cancelling")
+        ], chosen
+    assert run("jobs", "--mine", "--state", "pausing", "--json").json["items"] == [], "it does not pause"
     assert " stubborn: cancelling. " in run("cancel", job["id"]).out, "asked again, it has its time still"
     assert run("cancel", "--now", job["id"]).code == 0
     until("the end", lambda: state_of(run, job["id"]) == "cancelled")

@@ -79,7 +79,7 @@ for script in map(Path, sys.argv[2:]):
         if (getattr(module, "__file__", None) or "").startswith(str(script.parent)):
             del sys.modules[name]
     with Client(os.environ["SPRINGTIDE_URL"], os.environ["JUPYTERHUB_API_TOKEN"]) as user:
-        for job in user.all_jobs(mine=True, state="queued,starting,running,pausing,paused"):
+        for job in user.all_jobs(mine=True, state="queued,starting,running,pausing,cancelling,ending,paused"):
             with contextlib.suppress(PoolError):
                 user.cancel(job.id)
 Path(sys.argv[1]).write_text(json.dumps(said))

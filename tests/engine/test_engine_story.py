@@ -10,6 +10,7 @@ import pytest
 from springtide.scheduler import wire
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.runs import parse
 
 
 async def test_a_job_is_accepted_runs_and_ends(pool):
@@ -56,6 +57,11 @@ async def test_an_owner_gets_her_gpus_back_and_the_paused_job_resumes_by_itself(
     assert paused.saved_step == 41
     assert paused.attempts[0].state == "paused"
     assert (await pool.job(older.id)).state == "running"
+    kept = (await pool.engine.pause(newer.id, "susan")).reason
+    assert kept.headline == "Kept paused by “susan”."
+    back = "The project “joe” asked for its 2 GPUs back."
+    assert kept.text.startswith(f"{back} It is kept paused by “susan”. It continues when it is resumed.")
+    await pool.engine.resume(newer.id, "susan")
     pool.executor.end(pool.key(owners.id), code=0)
     resumed = await pool.state(newer.id, "running", attempt=2)
     assert resumed.attempts[1].resumed_from == 41
@@ -139,6 +145,10 @@ async def test_a_running_job_is_cancelled_when_its_processes_are_gone(pool):
     assert (ending.attempts[-1].state, ending.attempts[-1].shown) == ("pausing", "cancelling")
     holders = [gpu.holder for node in pool.engine.pool().nodes for gpu in node.gpus if gpu.holder is not None]
     assert [holder.shown for holder in holders] == ["cancelling"]
+    for state, found in (("cancelling", [job.id]), ("pausing", []), ("ending", []), ("running", [])):
+        by_state = await pool.engine.jobs(JobFilter(states=frozenset({state})), None, 50)
+        by_condition = await pool.engine.jobs(JobFilter(where=parse(f"state = {state}")), None, 50)
+        assert [one.id for one in by_state.items] == [one.id for one in by_condition.items] == found, state
     assert len(ending.held) == 1
     pool.executor.end(pool.key(job.id), signal=9)
     ended = await pool.state(job.id, "cancelled")

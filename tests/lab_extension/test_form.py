@@ -54,7 +54,9 @@ def people(service: ServiceProcess) -> Iterator[tuple[Client, Client]]:
     with Client(service.url, "susan") as susan, Client(service.url, "jemma") as jemma:
         yield susan, jemma
         for client in (susan, jemma):
-            for job in client.all_jobs(mine=True, state="queued,starting,running,pausing,paused"):
+            for job in client.all_jobs(
+                mine=True, state="queued,starting,running,pausing,cancelling,ending,paused"
+            ):
                 with suppress(PoolError):
                     client.cancel(job.id)
 

@@ -22,7 +22,7 @@ def susan(service: ServiceProcess) -> Iterator[Client]:
     """Susan; her jobs are ended afterwards."""
     with Client(service.url, "susan") as susan:
         yield susan
-        for job in susan.all_jobs(mine=True, state="queued,starting,running,pausing,paused"):
+        for job in susan.all_jobs(mine=True, state="queued,starting,running,pausing,cancelling,ending,paused"):
             with suppress(PoolError):
                 susan.cancel(job.id)
 

@@ -269,7 +269,7 @@ def test_what_is_selected_while_others_are_changed_stays_selected(visit: Visit, 
         page.get_by_test_id("selected-pause").click()
         other.get_by_test_id("select-job").check()
     expect(page.get_by_test_id("selection-result")).to_contain_text("Paused 1 job.")
-    expect(page.get_by_test_id("selection")).to_contain_text("1 job selected")
+    expect(page.get_by_test_id("selection")).to_contain_text("2 jobs selected")
     expect(other.get_by_test_id("select-job")).to_be_checked()
 
 

@@ -317,15 +317,26 @@ def test_sizes_are_written_as_terminals_write_them(gallery: Page) -> None:
     assert written == [size(each) for each in sizes]
 
 
-def test_cancelled_trials_are_not_among_those_that_are_done(gallery: Page) -> None:
+def test_lists_say_how_many_trials_were_cancelled_or_failed(gallery: Page) -> None:
     words = gallery.evaluate(
         """async () => {
             const { shortTrialsWords, trialsWords } = await import("/visuals/base/sweep_words.js");
             const counts = { number: 16, succeeded: 0, pruned: 0, failed: 0, cancelled: 16, best: null };
-            return [trialsWords(counts), shortTrialsWords({ ...counts, succeeded: 3, cancelled: 0 })];
+            const some = { ...counts, succeeded: 6, failed: 2, cancelled: 0 };
+            return [
+                trialsWords(counts),
+                shortTrialsWords({ ...counts, succeeded: 3, cancelled: 0 }),
+                shortTrialsWords({ ...some, number: 8 }),
+                shortTrialsWords({ ...some, cancelled: 3, best: { value: 0.5 } }),
+            ];
         }"""
     )
-    assert words == ["0 of 16 trials, 16 cancelled", "3/16 trials"]
+    assert words == [
+        "0 of 16 trials, 16 cancelled",
+        "3/16 trials",
+        "8/8 trials, 2 failed",
+        "8/16 trials, 2 failed, 3 cancelled, best 0.5",
+    ]
 
 
 def test_an_estimate_out_of_sight_says_that_the_pool_may_have_changed_and_is_asked_for_again(
@@ -528,6 +539,99 @@ def test_a_job_is_cancelled_only_after_a_confirmation(gallery: Page) -> None:
 def test_a_card_shows_the_words_of_a_state(gallery: Page, changes: str, words: str) -> None:
     draw_card(gallery, changes)
     expect(gallery.locator("#own").get_by_test_id("job-state")).to_have_text(words)
+
+
+def test_the_mark_of_a_sweep_with_failed_trials_is_not_that_of_a_plain_success(gallery: Page) -> None:
+    marks = gallery.evaluate(
+        """async () => {
+            const { stateMark } = await import("/visuals/base/glyphs.js");
+            const { patch } = await import("/visuals/base/dom.js");
+            const drawn = (of, isBrief) => {
+                const place = document.createElement("div");
+                patch(place, stateMark(of, null, isBrief));
+                const { textContent, className } = place.firstChild;
+                return [textContent, className.replace("st-state st-state-", "")];
+            };
+            const some = { state: "succeeded", shown: "succeeded, 2 of 8 trials failed" };
+            const all = { state: "succeeded", shown: "succeeded" };
+            return [drawn(some, true), drawn(some, false), drawn(all, true)];
+        }"""
+    )
+    assert marks == [
+        ["Succeeded", "incomplete"],
+        ["Succeeded, 2 of 8 trials failed", "incomplete"],
+        ["Succeeded", "succeeded"],
+    ]
+
+
+def test_an_expected_run_time_that_a_job_has_passed_is_not_shown(gallery: Page) -> None:
+    words = gallery.evaluate(
+        """async () => {
+            const { expectedWords } = await import("/visuals/base/job_words.js");
+            const attempts = [{ started: 0, ended: 40 }, { started: 60, ended: null }, { started: null }];
+            return [61, 100].map((now) => expectedWords({ usual_runtime: 60, attempts }, now));
+        }"""
+    )
+    assert words == ["1 min, from earlier jobs", "unknown: it has run longer than earlier jobs"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "data", "words"),
+    [
+        ("{}", "{ log: '', reading: 'Reading the log…' }", "Log · not read yet"),
+        ("{}", "{ log: '' }", "Log · no lines yet"),
+        ("{ state: 'succeeded', ended: 100 }", "{ log: '' }", "Log · empty"),
+    ],
+)
+def test_only_the_whole_log_of_an_ended_job_is_empty(gallery: Page, changes: str, data: str, words: str) -> None:
+    draw_card(gallery, changes, data=data)
+    expect(gallery.locator("#own").get_by_test_id("job-log").locator("summary")).to_have_text(words)
+
+
+def test_what_happened_names_who_cancelled_a_job_whose_program_has_not_ended(gallery: Page) -> None:
+    words = gallery.evaluate(
+        """async () => {
+            const { eventsOf } = await import("/pages/jobs/events.js");
+            const attempt = { number: 1, created: 2, started: 3, asked: 9, ended: null, gpus: [], why: null };
+            const sentences = [
+                { role: "state", text: "Stopping." }, { role: "cause", text: "It was cancelled by “ada”." },
+            ];
+            const job = { submitted: 1, user: "ada", project: "nlp", reason: { sentences }, attempts: [attempt] };
+            const last = (more) => eventsOf({ ...job, ...more }).at(-1);
+            const ended = { ...attempt, ended: 12, state: "cancelled", ended_why: { sentences: [sentences[1]] } };
+            return [
+                last({ state: "pausing", shown: "cancelling" }),
+                last({ state: "pausing", shown: "pausing" }),
+                last({ state: "cancelled", attempts: [ended], ended: 12 }),
+            ].map(({ at, words }) => [at, words]);
+        }"""
+    )
+    assert words == [
+        [9, "The job was asked to end. It was cancelled by “ada”."],
+        [9, "The job was asked to save and pause. It was cancelled by “ada”."],
+        [12, "Attempt 1 was cancelled. It was cancelled by “ada”."],
+    ]
+
+
+def test_all_buttons_of_a_card_wait_while_the_pool_does_not_answer(gallery: Page) -> None:
+    buttons = gallery.evaluate(
+        """async () => {
+            const { cardActions } = await import("/visuals/views/card_parts.js");
+            const { buttonWords } = await import("/visuals/views/job_card.js");
+            const { patch } = await import("/visuals/base/dom.js");
+            const job = { state: "running", options: {}, held: [] };
+            const names = ["pause", "cancel", "terminal", "stack"];
+            const actions = Object.fromEntries(names.map((name) => [name, () => {}]));
+            const drawn = (blocked) => {
+                const place = document.createElement("div");
+                patch(place, cardActions({ job, blocked }, actions, {}, () => {}, buttonWords(job)));
+                return Array.from(place.querySelectorAll("button"), (each) => [each.textContent, each.disabled]);
+            };
+            return [drawn(null), drawn("The pool does not answer. Running jobs continue.")];
+        }"""
+    )
+    words = ["Pause", "Terminal", "Where is it now?", "Cancel…"]
+    assert buttons == [[[word, False] for word in words], [[word, True] for word in words]]
 
 
 def test_a_button_waits_for_the_answer_before_it_can_be_pressed_again(gallery: Page) -> None:

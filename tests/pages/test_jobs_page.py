@@ -152,6 +152,7 @@ def test_several_jobs_are_paused_and_that_is_undone_and_what_cannot_be_done_with
     assert not service.run(service.engine.job(jobs[0].id)).held_by_user
     page.get_by_test_id("selected-undo").click()
     expect(page.get_by_test_id("selection-result")).to_contain_text("Resumed 2 jobs.")
+    expect(page.get_by_test_id("selection")).to_contain_text("2 jobs selected")
     service.until(jobs[1].id, lambda job: not job.held_by_user)
 
     row(page, jobs[0]).get_by_test_id("select-job").check()

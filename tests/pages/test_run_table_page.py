@@ -116,6 +116,8 @@ def test_as_many_columns_show_by_themselves_as_leave_the_reason_in_sight(
     assert reason is not None
     assert fold is not None
     assert reason["width"] >= 120
+    expect(page.locator("th[data-column='argument.a_long_argument_0']")).to_be_visible()
+    expect(frame).not_to_have_attribute("data-beyond", "")
     assert reason["x"] + reason["width"] <= fold["x"]
     whole = page.get_by_test_id("row-reason").first
     whole.focus()
@@ -123,6 +125,16 @@ def test_as_many_columns_show_by_themselves_as_leave_the_reason_in_sight(
     expect(whole).to_have_accessible_name(whole.get_attribute("data-tip") or "none")
     whole.press("Escape")
     expect(page.get_by_role("tooltip")).to_have_count(0)
+    page.get_by_text("Columns", exact=True).click()
+    arguments = [f"argument.a_long_argument_{at}" for at in range(3)]
+    for key in ("submitted", "started", "note", "best.state", *arguments):
+        page.get_by_test_id(f"column-{key}").set_checked(True)
+    page.keyboard.press("Escape")
+    expect(frame).to_have_attribute("data-beyond", "")
+    frame.evaluate("(frame) => { frame.scrollLeft = frame.scrollWidth; }")
+    expect(frame).not_to_have_attribute("data-beyond", "")
+    page.get_by_test_id("columns-usual").click()
+    expect(page.locator("th[data-column='note']")).to_have_count(0)
 
 
 def test_a_metric_that_is_called_like_a_column_says_so(visit: Visit, runs: object) -> None:
@@ -242,8 +254,9 @@ def test_runs_are_pinned_archived_tagged_and_noted_with_undo(
 ) -> None:
     page = open_ended(visit)
 
-    def select(name: str) -> None:
-        page.get_by_role("checkbox", name=f"Select {name}", exact=True).check()
+    def select(*names: str) -> None:
+        for name in runs:
+            page.get_by_role("checkbox", name=f"Select {name}", exact=True).set_checked(name in names)
 
     select("slow")
     page.get_by_test_id("selected-pin").click()
@@ -264,13 +277,13 @@ def test_runs_are_pinned_archived_tagged_and_noted_with_undo(
     page.get_by_test_id("selected-undo").click()
     expect(page.get_by_test_id("job-row")).to_have_count(3)
 
-    select("fast")
-    select("slow")
+    select("fast", "slow")
     page.get_by_test_id("selected-tag").click()
     page.get_by_test_id("selection-text").fill("best, keep")
     page.get_by_test_id("selection-save").click()
     expect(page.get_by_test_id("selection-result")).to_contain_text("Tagged 2 jobs.")
     assert service.run(service.engine.job(runs["fast"].id)).options.tags == ("best", "keep")
+    expect(page.get_by_test_id("selection")).to_contain_text("2 jobs selected")
     page.get_by_test_id("selected-undo").click()
     service.until(runs["fast"].id, lambda job: job.options.tags == ())
 
@@ -295,6 +308,7 @@ def test_ended_runs_are_deleted_after_a_question_and_leave_other_tabs(
     page.get_by_test_id("selected-delete").click()
     page.get_by_test_id("selected-delete-now").click()
     expect(page.get_by_test_id("selection-result")).to_contain_text("Deleted 2 jobs.")
+    expect(page.get_by_test_id("selection")).not_to_contain_text("selected")
     for tab in (page, other):
         expect(tab.get_by_test_id("row-name")).to_have_text(["middle"])
     mine = service.run(service.engine.jobs(JobFilter(user="susan", archived=False), None, 200)).items

@@ -29,7 +29,7 @@ def read(why: Reason, *projects: str) -> tuple[str, str]:
         (
             Reason("reclaimed", {"job": "a", "name": "mine", "project": "vision", "within": 1, "gpus": 2, **WAY}),
             "The project “nlp” asked for its 2 GPUs back, for a job of “jemma”.",
-            "Paused for a job of “nlp” (GPUs of “nlp”).",
+            "Paused for a job of “nlp” (its GPUs).",
         ),
         (
             Reason("awaits-pause", {"pausing": 1, **HOLDERS}),

@@ -217,6 +217,8 @@ def test_conditions_that_do_not_hold(condition: str) -> None:
     [
         ("lr >", "The condition ends too early: expected a value after “>”."),
         ("state = runing", "“runing” at character 9 is no state of a job. Did you mean running?"),
+        ("layers = [1,2]", "Expected a value after “=” at character 10, not “[”."),
+        ("state = cancelin", "“cancelin” at character 9 is no state of a job. Did you mean cancelling?"),
         ("state != 5", "“5” at character 10 is no state of a job. States are queued, starting, running"),
         ("lr > and", "“lr” is compared with a number, or a text in quotes, not with “and” at character 6."),
         ("> 3", "Expected the name of an argument, a metric or a column at character 1, not “>”."),
@@ -250,6 +252,7 @@ def test_a_condition_that_cannot_be_read_says_where(condition: str, message: str
         parse(condition)
     assert error.value.message.startswith(message)
     assert 1 <= error.value.place <= len(condition) + 1
+    assert ("layers ~ 2" in error.value.hint) == ("[1,2]" in condition)
 
 
 AT = datetime(2026, 11, 26, 18, 0, tzinfo=UTC).timestamp()

@@ -289,7 +289,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-frozen-runs": [FROZEN],
     "engine-paused-for-freeze": [FROZEN],
     "engine-on-hold-runs": [{"by": (*NAMES, ""), "detail": "Its data may not be used."}],
-    "engine-held": [{"by": NAMES}],
+    "engine-held": [{"by": NAMES, "kept": (False, True)}],
     "engine-cancelled": [{"by": NAMES}],
     "engine-drained": [{"node": NAMES, "by": NAMES, "detail": ("", "A fan is to be replaced")}],
     "without-gpus-paused": [{"node": NAMES, "by": NAMES, "detail": ("", "A fan is to be replaced")}],

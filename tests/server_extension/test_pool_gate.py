@@ -104,6 +104,7 @@ async def test_the_hub_that_answers_in_the_services_place_is_a_pool_that_is_away
     with pytest.raises(GateError) as caught:
         await gate.ask(Target("GET", "me"))
     assert refusal(caught) == (503, "unreachable")
+    assert caught.value.problem.message == "The pool does not answer. Running jobs continue."
     with pytest.raises(GateError) as caught:
         async with gate.events("", None):
             pass

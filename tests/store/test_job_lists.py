@@ -9,7 +9,7 @@ import pytest
 from store_records import ended, job
 
 from springtide.scheduler.arguments import of_command, of_values
-from springtide.scheduler.model import JobState
+from springtide.scheduler.model import SHOWN_STATES, UNFINISHED, JobState
 from springtide.scheduler.store import (
     ORDERS,
     Store,
@@ -18,6 +18,7 @@ from springtide.scheduler.store import (
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import (
     JobQuery,
+    JobRecord,
     WriteBatch,
 )
 from springtide.scheduler.wire import MAX_TAGS_BYTES
@@ -49,6 +50,37 @@ def test_jobs_are_listed_newest_first_as_asked(store: Store) -> None:
     assert listed(viewer="joe") == [2]
     assert listed(viewer="joe", viewer_projects=("vision",)) == [5, 4, 2, 1]
     assert listed(viewer="joe", viewer_projects=("vision",), user="jemma") == [5]
+
+
+def test_jobs_are_found_by_the_state_in_which_they_are_shown(store: Store) -> None:
+    def stopping(seq: int, state: JobState, why: str | None) -> JobRecord:
+        return job(seq).with_standing(state=state, stopping=why)
+
+    store.commit(
+        WriteBatch(
+            new_jobs=[
+                job(1),
+                stopping(2, JobState.PAUSING, None),
+                stopping(3, JobState.PAUSING, "cancel"),
+                stopping(4, JobState.PAUSING, "time-limit"),
+                stopping(5, JobState.RUNNING, "cancel"),
+                stopping(6, JobState.RUNNING, None),
+                ended(stopping(7, JobState.PAUSING, "cancel")),
+            ]
+        )
+    )
+
+    def listed(*states: str) -> list[int]:
+        found = store.read(reading.jobs, JobQuery(states=frozenset(states)), None, 10)
+        assert all(one.standing.shown in states for one in found)
+        return [one.spec.seq for one in found]
+
+    assert listed("cancelling") == [5, 3], "a sweep runs while the trials that it cancels end"
+    assert (listed("ending"), listed("pausing"), listed("running")) == ([4], [2], [6])
+    assert listed("ending", "pausing", "queued") == [4, 2, 1]
+    assert listed("cancelling", "running") == [6, 5, 3]
+    assert listed(*UNFINISHED) == [6, 5, 4, 3, 2, 1]
+    assert listed(*SHOWN_STATES) == [7, 6, 5, 4, 3, 2, 1]
 
 
 ORDERED = {

@@ -30,7 +30,7 @@ c.LocalProcessSpawner.interrupt_timeout = {PATIENCE_S:.0f}  # a page of one that
 EPOCHS = 24
 EPOCH_S = 0.75
 LOG_END = 6000
-UNFINISHED = "queued,starting,running,pausing,paused"
+UNFINISHED = "queued,starting,running,pausing,cancelling,ending,paused"
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ GPUS, QUOTA = 8, 4
 SPACE = {"rate": [place / 40 for place in range(1, 21)], "layers": [1, 2, 3, 4, 5, 6]}
 TRIALS = 40
 SEED = 7
-UNFINISHED = "queued,starting,running,pausing,paused"
+UNFINISHED = "queued,starting,running,pausing,cancelling,ending,paused"
 LOG_END = 6000
 
 TRAIN = '''

@@ -14,7 +14,7 @@ from springtide.scheduler.client import Client, PoolError
 from springtide.widgets.connection import Connection
 from springtide.widgets.shared_pool import Pool
 
-UNFINISHED = "queued,starting,running,pausing,paused"
+UNFINISHED = "queued,starting,running,pausing,cancelling,ending,paused"
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,10 @@ def test_a_function_continues_from_a_step_with_another_argument(pool, train):
     fork = first.fork(step=2, rate=0.5, epochs=5)
     assert fork.result() == [0.1, 0.1, 0.5, 0.5, 0.5]
     assert fork.info.rerun.text == "Fork of “first” at step 2: rate 0.1 → 0.5, epochs 4 → 5."
-    row = pool.jobs(search=fork.id).to_frame().iloc[0]
+    assert fork.arguments == {"rate": 0.5, "epochs": 5, "gpus": 1}
+    listed = pool.jobs(search=fork.id)
+    assert "first, from step 2" in str(listed)
+    row = listed.to_frame().iloc[0]
     assert (row["forked_from"], row["fork_step"], row["generation"]) == (first.id, 2, None)
     once_more = fork.rerun(arguments={"epochs": 3})
     assert once_more.result() == [0.1, 0.1, 0.5]

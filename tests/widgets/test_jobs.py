@@ -254,8 +254,12 @@ def test_a_result_that_is_not_there_says_why(pool, workdir):
     with pytest.raises(JobCancelledError):
         running.wait(quiet=True).result()
     command = pool.submit([sys.executable, "-c", "pass"]).wait(quiet=True)
-    with pytest.raises(NoResultError, match="output directory"):
+    with pytest.raises(NoResultError, match=r"has left no result\.json in its output directory"):
         command.result()
+    write = "import os, pathlib; pathlib.Path(os.environ['SPRINGTIDE_OUTPUT_DIR'], 'result.json').write_text({!r})"
+    assert pool.submit([sys.executable, "-c", write.format('{"acc": [0.5]}')]).result(60) == {"acc": [0.5]}
+    with pytest.raises(NoResultError, match=r"result\.json of job \w+ is no JSON"):
+        pool.submit([sys.executable, "-c", write.format("acc")]).result(60)
     with pytest.raises(NoResultError, match=r"no output “model\.pt”"):
         command.output("model.pt")
 

@@ -28,7 +28,7 @@ PROJECTS = {"vision": (2, ["susan"]), "speech": (6, ["jemma"])}
 LIMIT_S = 240
 SPACE = {"rate": loguniform(0.01, 0.3), "momentum": uniform(0.0, 0.9), "shift": [0.0, 0.05, 0.1]}
 KINDS = ("good", "nan", "fails")
-UNFINISHED = "queued,starting,running,pausing,paused"
+UNFINISHED = "queued,starting,running,pausing,cancelling,ending,paused"
 
 
 def training() -> Callable[..., float]:

@@ -167,8 +167,8 @@ def _json(response: httpx.Response, content: bytes) -> bytes:
 
 def unreachable(error: Exception) -> GateError:
     """Return the error for a pool that does not answer."""
-    message = f"The pool does not answer ({error or type(error).__name__})."
-    hint = "Running jobs continue; try again in a moment."
+    message = "The pool does not answer. Running jobs continue."
+    hint = f"Try again in a moment. The connection failed: {error or type(error).__name__}."
     return GateError(Problem(status=503, code="unreachable", message=message, hint=hint))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
-from springtide.scheduler.model import JobState
+from springtide.scheduler.model import SHOWN_STATES
 from springtide.scheduler.wire import Option, Surface
 from springtide.scheduler.wire.options import Kind, unknown_option
 from springtide.scheduler.wire.shapes import Request
@@ -72,7 +72,7 @@ class ListJobs(Request, frozen=True, kw_only=True):
     user: Annotated[Text | None, Meta(description="Only jobs of this person.")] = None
     state: Annotated[
         Text | None,
-        Meta(description=f"Only jobs in these states, with commas between. States: {', '.join(JobState)}."),
+        Meta(description=f"Only jobs in these states, with commas between. States: {', '.join(SHOWN_STATES)}."),
     ] = None
     project: Annotated[Text | None, Meta(description="Only jobs of this project.")] = None
     tag: Annotated[Text | None, Meta(description="Only jobs with this tag.")] = None

@@ -131,11 +131,11 @@ def hold(job: JobRecord, by: str, now: float) -> Transition:
     """Pause the job until it is resumed, for the user ``by``."""
     if job.state in FINAL or job.standing.stopping or job.standing.held:
         return job, ()
-    why = messages.held_by(by)
     held = job.with_standing(held=True, by=by, reserved=())
     if job.live is None:
-        return held.with_standing(state=JobState.PAUSED, reason=why), ()
-    return _ask(held, Asked.PAUSE, why, now)
+        kept = job.state is JobState.PAUSED and last_end(job) is not None
+        return held.with_standing(state=JobState.PAUSED, reason=messages.held_by(by, kept=kept)), ()
+    return _ask(held, Asked.PAUSE, messages.held_by(by), now)
 
 
 def resume(job: JobRecord) -> Transition:
@@ -144,7 +144,7 @@ def resume(job: JobRecord) -> Transition:
         return job, ()
     free = job.with_standing(held=False, by="", not_before=0.0)
     if job.live is None:
-        free = free.with_standing(state=_waiting(job), reason=_last_end(job))
+        free = free.with_standing(state=_waiting(job), reason=last_end(job))
     return free, ()
 
 
@@ -593,7 +593,8 @@ def pause_reason(job: JobRecord, attempt: AttemptRecord) -> Reason:
     return messages.asked_to_pause() if why is None else why
 
 
-def _last_end(job: JobRecord) -> Reason | None:
+def last_end(job: JobRecord) -> Reason | None:
+    """Return why the last attempt of a job ended, None if it has none, or a user paused it."""
     why = job.attempts[-1].ended_why if job.attempts else None
     return None if why is not None and why.code == messages.HELD else why
 

@@ -16,7 +16,7 @@ from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
-from springtide.scheduler.model import JobState
+from springtide.scheduler.model import SHOWN_STATES, JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.queries import reading, trials
 from springtide.scheduler.store.records import JobRecord, SweepStanding, TrialQuery
@@ -152,7 +152,7 @@ def _refused(field: str, message: str, hint: str) -> Refusal:
 ORDERS: Final = ("trial", "value")
 """Orders of trials; a minus before one reverses it."""
 PRUNED: Final = "pruned"
-STATES: Final = (*JobState, PRUNED)
+STATES: Final = (*SHOWN_STATES, PRUNED)
 """States of trials."""
 
 

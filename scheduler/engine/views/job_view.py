@@ -13,7 +13,7 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
-from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN, pause_reason
+from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN, last_end, pause_reason
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Sees
@@ -280,7 +280,7 @@ def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if job.standing.hold is not None:
         return reason(messages.on_hold(job.standing.hold))
     if job.standing.held:
-        return None if own is None else _rendered(own, own, *left)
+        return None if own is None else _with_first_cause(_rendered(own, own, *left), job)
     if job.standing.withheld is not None:
         return reason(messages.withheld(job.standing.withheld.detail))
     if job.workload is Workload.SWEEP:
@@ -296,6 +296,17 @@ def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if own.code in messages.OVER:
         return structs.replace(both, **_lines(waits, *left))
     return both
+
+
+def _with_first_cause(why: wire.Reason, job: JobRecord) -> wire.Reason:
+    """Return why a user keeps a job paused, after what had paused it."""
+    before = last_end(job) if why.params.get("kept") else None
+    if before is None:
+        return why
+    causes = [each for each in sentences.render(before) if each.role is sentences.Role.CAUSE]
+    return _with_sentences(
+        why, [*causes, *(Sentence(sentences.Role(each.role), each.text) for each in why.sentences)]
+    )
 
 
 def _with_closed_node(why: wire.Reason, live: AttemptRecord, context: ViewContext) -> wire.Reason:

@@ -5,23 +5,17 @@ A job that is ending for good holds its GPUs as a pausing one does, and so has i
 
 from __future__ import annotations
 
-from springtide.scheduler.engine import messages
 from springtide.scheduler.model import JobState
 from springtide.scheduler.store.records import Asked, AttemptRecord, JobRecord
-from springtide.scheduler.wire.jobs import CANCELLING, ENDING
 from springtide.scheduler.wording import trials_failed
-
-_STOPPING = {messages.CANCEL: CANCELLING, messages.TIME_LIMIT: ENDING}
 
 
 def shown_state(job: JobRecord) -> str:
     """Return the state of a job in words, such as ``cancelling`` or ``succeeded, 2 of 12 trials failed``."""
-    sweep, stopping = job.standing.sweep, job.standing.stopping
-    if stopping is not None and not job.state.final:
-        return _STOPPING[stopping]
+    sweep = job.standing.sweep
     if sweep is not None and sweep.failed and job.state is JobState.SUCCEEDED:
         return f"{job.state}, {trials_failed(sweep.failed, sweep.number)}"
-    return job.state.value
+    return job.standing.shown
 
 
 def shown_attempt(attempt: AttemptRecord, job: JobRecord) -> str:

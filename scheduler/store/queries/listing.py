@@ -12,6 +12,7 @@ from springtide.scheduler.arguments import Argument
 from springtide.scheduler.model import JobState
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.codec import tags_column
+from springtide.scheduler.store.queries.shown_states import in_states
 from springtide.scheduler.store.records import JobQuery, JobRecord
 from springtide.scheduler.store.records.queries import MAX_LOOKED_AT
 from springtide.scheduler.store.rows import as_json
@@ -105,8 +106,8 @@ def newest(connection: Connection, query: JobQuery, limit: int) -> list[str]:
 
 def _found(wanted: Select[Any], query: JobQuery, connection: Connection) -> Select[Any]:
     database = connection.dialect.name
-    wanted = _matching(wanted, query)
-    newest = _newest(_matching(select(_jobs.c.id, _jobs.c.spec), query), None).limit(MAX_LOOKED_AT)
+    wanted = _matching(wanted, query, database)
+    newest = _newest(_matching(select(_jobs.c.id, _jobs.c.spec), query, database), None).limit(MAX_LOOKED_AT)
     for word in query.search.split():
         wanted = wanted.where(
             or_(_contains(word, database), _jobs.c.id.in_(_with_argument(word, newest, database)))
@@ -170,13 +171,13 @@ def _ordered(wanted: Select[Any], name: str, after: Position | None) -> Select[A
     return wanted.order_by(way(first), way(second))
 
 
-def _matching(wanted: Select[Any], query: JobQuery) -> Select[Any]:
+def _matching(wanted: Select[Any], query: JobQuery, database: str) -> Select[Any]:
     if query.sweep is not None:
         wanted = wanted.where(_jobs.c.sweep == query.sweep)
     elif not query.trials:
         wanted = wanted.where(_jobs.c.sweep.is_(None))
     if query.states:
-        wanted = wanted.where(_jobs.c.state.in_(sorted(query.states)))
+        wanted = wanted.where(in_states(query.states, database))
     if query.project is not None:
         wanted = wanted.where(_jobs.c.project == query.project)
     if query.user is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, false, nulls_las
 
 from springtide.scheduler.model import FINAL, JobState
 from springtide.scheduler.store import schema
+from springtide.scheduler.store.queries.shown_states import in_states
 from springtide.scheduler.store.records import FinishedTrial, Outcome, SweepParameters, TrialQuery, TrialRef
 
 PRUNED = "pruned"
@@ -55,17 +57,16 @@ def listed(connection: Connection, query: TrialQuery) -> list[tuple[int, str]]:
     column = _jobs.c.value if query.order.removeprefix("-") == "value" else _jobs.c.trial
     wanted = _of(query.sweep)
     if query.states:
-        wanted = wanted.where(or_(*(_in_state(state) for state in sorted(query.states))))
+        wanted = wanted.where(_in_states(query.states, connection.dialect.name))
     ordered = nulls_last(column.desc() if reverse else column.asc())
     return [(row.trial, row.id) for row in connection.execute(wanted.order_by(ordered, _jobs.c.trial))]
 
 
-def _in_state(state: str) -> ColumnElement[bool]:
-    if state == PRUNED:
-        return and_(_jobs.c.state == JobState.SUCCEEDED.value, _jobs.c.pruned == true())
-    if state == JobState.SUCCEEDED:
-        return and_(_jobs.c.state == state, _jobs.c.pruned == false())
-    return _jobs.c.state == state
+def _in_states(states: AbstractSet[str], database: str) -> ColumnElement[bool]:
+    succeeded = _jobs.c.state == JobState.SUCCEEDED.value
+    outcomes = {PRUNED: true(), JobState.SUCCEEDED.value: false()}
+    ended = [and_(succeeded, _jobs.c.pruned == pruned) for name, pruned in outcomes.items() if name in states]
+    return or_(*ended, in_states(states - set(outcomes), database))
 
 
 def failed(connection: Connection, sweep: str) -> list[tuple[int, str]]:

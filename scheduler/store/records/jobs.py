@@ -12,7 +12,7 @@ from msgspec import structs
 
 from springtide.scheduler.arguments import Argument, of_values, without_secrets_in_text
 from springtide.scheduler.metrics import Extremes, Values
-from springtide.scheduler.model import Block, Checkpoint, HomeAccess, JobState, Placement, Reason, Spread
+from springtide.scheduler.model import STOPPING, Block, Checkpoint, HomeAccess, JobState, Placement, Reason, Spread
 from springtide.scheduler.runs import Run
 from springtide.scheduler.store.ledger import Borrowed
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
@@ -413,6 +413,11 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     home: HomeAccess = HomeAccess.USUAL
     former: str = ""
 
+    @property
+    def shown(self) -> str:
+        """The state that people read, such as ``cancelling`` until the processes of a cancelled job have ended."""
+        return self.state.value if self.stopping is None or self.state.final else STOPPING[self.stopping]
+
 
 class JobRecord(msgspec.Struct, frozen=True):
     """A job with its latest attempts, oldest first."""
@@ -445,13 +450,14 @@ class JobRecord(msgspec.Struct, frozen=True):
             name=spec.name,
             user=spec.user,
             project=spec.project,
-            state=standing.state.value,
+            state=standing.shown,
             submitted=spec.submitted,
             started=standing.started,
             ended=standing.ended,
             gpus=spec.gpus * spec.workers,
             tags=spec.options.tags,
             note=spec.marks.note,
+            preset=spec.options.preset,
             step=standing.step,
             forked_from=() if first is None or fork is None else (first.job, first.name),
             fork_step=None if fork is None else fork.step,

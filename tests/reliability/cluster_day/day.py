@@ -313,7 +313,7 @@ class Day:
 
     def shown_jobs(self) -> list[dict[str, Any]] | None:
         """Return the unfinished jobs as the service shows them, None while it is away."""
-        answer = self.ask("GET", "/jobs?limit=100&state=queued,starting,running,pausing")
+        answer = self.ask("GET", "/jobs?limit=100&state=queued,starting,running,pausing,cancelling,ending")
         return None if answer is None else list(answer["items"])
 
     def jobs(self) -> list[dict[str, Any]]:

@@ -183,7 +183,9 @@ def clear(hub: Hub, everybody: Sequence[Person]) -> None:
     """End all notebooks and jobs."""
     for person in everybody:
         with pool_of(hub, person) as pool:
-            for job in pool.jobs(mine=True, state="queued,starting,running,pausing,paused").items:
+            for job in pool.jobs(
+                mine=True, state="queued,starting,running,pausing,cancelling,ending,paused"
+            ).items:
                 pool.cancel(job.id)
         if person.server() is not None:
             person.stop()

@@ -12,11 +12,12 @@ const STATES = {
   queued: { word: "Queued", ring: true, lines: ["M8 4.5V8l2.4 1.6"] },
   starting: { word: "Starting", ring: true, dashed: true, solid: PLAY },
   running: { word: "Running", disc: true, solid: PLAY },
-  pausing: { word: "Pausing", kind: "Pausing or ending", ring: true, dashed: true, lines: BARS },
+  pausing: { word: "Pausing", ring: true, dashed: true, lines: BARS },
   cancelling: { word: "Cancelling", ring: true, dashed: true, lines: SLASH },
   ending: { word: "Ending", ring: true, dashed: true, lines: ["M5.8 5.8h4.4v4.4H5.8z"] },
   paused: { word: "Paused", disc: true, lines: BARS },
   succeeded: { word: "Succeeded", disc: true, lines: ["M4.9 8.3l2.2 2.2 4.1-4.6"] },
+  incomplete: { word: "Succeeded", disc: true, lines: ["M8 4.4v4.6", "M8 11.4v.1"] },
   failed: { word: "Failed", disc: true, lines: ["M5.6 5.6l4.8 4.8", "M10.4 5.6l-4.8 4.8"] },
   pruned: { word: "Pruned", ring: true, lines: ["M5 8h6"] },
   cancelled: { word: "Cancelled", ring: true, lines: SLASH },
@@ -34,14 +35,14 @@ export function stateWord(state) {
   return STATES[state]?.word ?? clean(state);
 }
 
-/** The word of a state by which jobs are chosen and grouped: it holds for all that are in it. */
-export function stateKind(state) {
-  return STATES[state]?.kind ?? stateWord(state);
-}
-
 /** The state of a job, an attempt or a trial as people see it; outputs saved by earlier versions have its code alone. */
 export function shownState({ shown, state }) {
   return clean(shown || state);
+}
+
+/** That state in one word, without the failed trials of a sweep: by it jobs are chosen and grouped. */
+export function briefState(of) {
+  return shownState(of).split(",")[0];
 }
 
 /** Whether a job is being ended for good: it is cancelled, or at its time limit, and its program has not ended yet. */
@@ -69,8 +70,9 @@ export function stateGlyph(state) {
 /** Glyph and words of the state of a job, an attempt or a trial together; if `isBrief`, more than the state is the title. */
 export function stateMark(of, testid, isBrief = false) {
   const whole = shownState(of);
-  const drawn = [whole, of.state].find((name) => Object.hasOwn(STATES, name)) ?? "lost";
-  const words = isBrief ? whole.split(",")[0] : whole;
+  const known = [whole, of.state].find((name) => Object.hasOwn(STATES, name)) ?? "lost";
+  const drawn = known === "succeeded" && whole !== known ? "incomplete" : known;
+  const words = isBrief ? briefState(of) : whole;
   return h(
     "span",
     {
@@ -83,6 +85,14 @@ export function stateMark(of, testid, isBrief = false) {
     stateGlyph(drawn),
     h("span", {}, words.charAt(0).toUpperCase() + words.slice(1)),
   );
+}
+
+/** The name of a job, or its id. Where a place is short the name of a fork is cut before `, from step 60`, not after. */
+export function jobName({ name, id }) {
+  const words = clean(name) || id;
+  const [, first, mark] = /^(.+)(, from [^,]{1,30})$/.exec(words) ?? [];
+  if (!mark) return words;
+  return h("span", { key: "fork-name", class: "st-fork-name" }, h("span", {}, first), h("span", {}, mark));
 }
 
 /** The style for a project's colour, the same on all pages; null is no project. */

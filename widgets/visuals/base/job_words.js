@@ -302,3 +302,12 @@ function range(first, last) {
   const unit = (words) => words.slice(words.indexOf(" "));
   return ` (between ${unit(early) === unit(late) ? early.split(" ")[0] : early} and ${late})`;
 }
+
+/** How long a job is expected to run, by earlier ones; of one that has run longer nothing is known. */
+export function expectedWords({ usual_runtime: usual, attempts }, now) {
+  const ran = attempts.reduce(
+    (sum, { started, ended }) => sum + (Number.isFinite(started) ? (ended ?? now) - started : 0),
+    0,
+  );
+  return ran > usual ? "unknown: it has run longer than earlier jobs" : `${duration(usual)}, from earlier jobs`;
+}

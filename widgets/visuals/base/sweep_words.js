@@ -33,6 +33,10 @@ export function trialsWords(counts) {
   return `${amount(finishedTrials(counts))} of ${amount(counts.number)} ${trials}${cancelledWords(counts)}`;
 }
 
+function failedWords({ failed }) {
+  return failed ? `, ${amount(failed)} failed` : "";
+}
+
 function cancelledWords({ cancelled }) {
   return cancelled ? `, ${amount(cancelled)} cancelled` : "";
 }
@@ -44,10 +48,10 @@ export function populationWords({ population }) {
   return [`${amount(members)} members`, `generation ${generation} of ${generations}`, `${amount(every)} steps each`];
 }
 
-/** A sweep in a list: `12/60 trials, 3 cancelled, best 0.031`. */
+/** A sweep in a list: `12/60 trials, 2 failed, 3 cancelled, best 0.031`. */
 export function shortTrialsWords(counts) {
   const best = counts.best ? `, best ${amount(counts.best.value)}` : "";
-  return `${amount(finishedTrials(counts))}/${amount(counts.number)} trials${cancelledWords(counts)}${best}`;
+  return `${amount(finishedTrials(counts))}/${amount(counts.number)} trials${failedWords(counts)}${cancelledWords(counts)}${best}`;
 }
 
 /** A parameter as a plain value: of one that JSON cannot express, such as a list, its text. */

@@ -7,6 +7,7 @@ import { ago, clockNow } from "../base/words.js";
 import { OutputBrowser } from "../outputs/output_browser.js";
 import { renderWorkCard } from "../views/work_card.js";
 import { CheckpointBrowser } from "./checkpoint_browser.js";
+import { READING } from "./log_keeper.js";
 import { RerunEditor } from "./rerun_editor.js";
 import { awayWords, isLive } from "./stale.js";
 
@@ -152,7 +153,7 @@ function drawOutput(element, live, output, editor, outputs, checkpoints) {
     job,
     now: blocked ? shownAt : clockNow(),
     log: live.job && live.log ? lastLines(live.log.text) : null,
-    reading: live.log?.reading,
+    reading: readingOf(live.log, job),
     notice: live.notice ?? output.notice,
     href: live.feed.links.pageOf(job.id),
     blocked,
@@ -160,6 +161,12 @@ function drawOutput(element, live, output, editor, outputs, checkpoints) {
     checkpoints: live.job && checkpoints.drawFold(live.feed.isOwn(job)),
     results: live.job && outputs,
   });
+}
+
+/** Why there is no text of the log yet, in words; null once it was read, that of an ended job to its end. */
+function readingOf(log, { ended }) {
+  if (!log) return null;
+  return log.reading ?? (ended !== null && !log.ended && !log.text ? READING : null);
 }
 
 /** The reason why the job's actions are disabled, or null if they are enabled. */

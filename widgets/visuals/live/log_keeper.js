@@ -5,6 +5,7 @@ import { oneByOne } from "../base/pace.js";
 const PIECE = 1024 * 1024;
 const MOST = 8 * 1024 * 1024;
 const READ_AGAIN_MS = 3000;
+export const READING = "Reading the log…";
 const REFUSED_FOR_GOOD = new Set([403, 404]);
 
 export class LogKeeper {
@@ -34,7 +35,7 @@ export class LogKeeper {
   /** Why there is no text yet, in words; null once the log was read. */
   get reading() {
     if (this.isRead) return null;
-    return this.problem === null ? "Reading the log…" : `The log cannot be read now: ${this.problem}`;
+    return this.problem === null ? READING : `The log cannot be read now: ${this.problem}`;
   }
 
   /** The data of a log view. */

@@ -72,6 +72,7 @@ class RunList {
   start() {
     const { element, feed, redraw } = this;
     for (const leaves of LEAVING) element.addEventListener(leaves, this.left);
+    element.addEventListener("scroll", scrolled, true);
     this.resizing.observe(element);
     this.watching = [feed.watchPool(redraw), feed.watchList(this.list, redraw)];
     feed.fetchPool();
@@ -88,6 +89,7 @@ class RunList {
     clearInterval(this.looking);
     this.resizing.disconnect();
     for (const leaves of LEAVING) this.element.removeEventListener(leaves, this.left);
+    this.element.removeEventListener("scroll", scrolled, true);
     this.view.stop();
     for (const { stop } of this.watching) stop();
   }
@@ -112,6 +114,7 @@ class RunList {
   #fit(jobs) {
     const frame = this.element.querySelector(".st-wide-table");
     if (frame && frame.scrollWidth > frame.clientWidth && this.columns.narrowed(jobs)) this.#draw();
+    else if (frame) markBeyond(frame);
   }
 
   get #isAdmin() {
@@ -135,8 +138,8 @@ class RunList {
     const stays = ({ id, pinned }) =>
       open.has(id) || selection.has(id) || atHand.has(id) || (pinned && this.#beginsWithPins);
     const jobs = this.list.jobs ?? [];
-    this.keepsAtHand = jobs.some(({ id, state }) => atHand.has(id) && !passes(filters, state));
-    return jobs.filter((job) => passes(filters, job.state) || stays(job));
+    this.keepsAtHand = jobs.some((job) => atHand.has(job.id) && !passes(filters, job));
+    return jobs.filter((job) => passes(filters, job) || stays(job));
   }
 
   /** Promises the displayed page of the list, or null. The first page begins with pinned jobs, ended ones too. */
@@ -226,7 +229,7 @@ class RunList {
       selection.draw(jobs),
       this.note &&
         h("p", { key: "note", class: "st-muted", role: "status", "data-testid": "absent" }, clean(this.note)),
-      jobs.length > 0 && drawTable({ ...data, more: columns.of(jobs) }, actions),
+      jobs.length > 0 && drawTable({ ...data, more: columns.of(jobs), leftOut: columns.leftOut(jobs) }, actions),
       isRead && !jobs.length && this.#drawEmpty(),
       this.lookedAt &&
         h(
@@ -290,6 +293,15 @@ class RunList {
       return emptyState("No job has ended here yet.", "What succeeds, fails or is cancelled stays here.");
     return this.place.drawNone(filters.show === "active" ? "No job runs or waits here." : "No jobs here yet.");
   }
+}
+
+/** Says of the frame of a table whether columns of it are beyond its edge. */
+function markBeyond(frame) {
+  frame.toggleAttribute("data-beyond", frame.scrollWidth - frame.scrollLeft - frame.clientWidth > 1);
+}
+
+function scrolled({ target }) {
+  if (target.matches?.(".st-wide-table")) markBeyond(target);
 }
 
 function isNarrowed({ search, state, project, within, tag, archived }) {

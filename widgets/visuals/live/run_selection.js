@@ -315,7 +315,6 @@ export class Selection {
       } catch (error) {
         outcome.refuse(whyNot(error), 1, [nameOf(job)]);
       }
-      this.ids.delete(job.id);
     }
     this.busy = false;
     this.outcome = outcome;
@@ -367,7 +366,13 @@ export class Selection {
   /** Notes why nothing was done to a job; one that is not there any more leaves the list. */
   #refuse(outcome, jobs, id, problem) {
     outcome.refuse(whyNot(problem), 1, [nameOf(jobs.find((job) => job.id === id) ?? { id })]);
-    if (GONE.has(problem.code)) this.feed.hearDeleted(id);
+    if (GONE.has(problem.code)) this.#forget(id);
+  }
+
+  /** A deleted job leaves the list and the selection; after any other action the jobs stay selected. */
+  #forget(id) {
+    this.ids.delete(id);
+    this.feed.hearDeleted(id);
   }
 
   #erasure(jobs) {
@@ -432,7 +437,7 @@ export class Selection {
         const { results } = await this.feed.call("POST", "jobs/actions", { action, jobs: chosen, ...more });
         for (const { id, job, deletion, problem } of results) {
           if (job) this.feed.hearJob(job);
-          if (deletion) this.feed.hearDeleted(id);
+          if (deletion) this.#forget(id);
           if (job ?? deletion) outcome.done.push(job ?? deletion);
           else this.#refuse(outcome, jobs, id, problem);
         }
@@ -441,7 +446,6 @@ export class Selection {
     } catch (error) {
       outcome.refuse(error.message, jobs.length - asked);
     }
-    for (const { id } of jobs) this.ids.delete(id);
     this.busy = false;
     this.outcome = outcome;
     if (MOVES.has(action)) this.list.reread();

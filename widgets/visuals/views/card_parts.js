@@ -91,7 +91,7 @@ export function cardActions(data, actions, state, again, words) {
     ? confirmation(state.confirming === "end" ? END : words, ask(state.confirming), confirm(null))
     : state.erasing
       ? erasure(job, measured, ask("delete"), erase(false))
-      : choices(job, actions, ask, confirm, waiting, { ...words, erase: erase(true) });
+      : choices(job, actions, ask, confirm, waiting, { ...words, isAway: Boolean(blocked), erase: erase(true) });
   const said = [
     editor?.notice &&
       h(
@@ -114,13 +114,13 @@ export function cardActions(data, actions, state, again, words) {
   return h("footer", { key: "actions" }, said, buttons, board);
 }
 
-function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside = [], erases, erase }) {
+function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside = [], isAway, erases, erase }) {
   if (isFinal(job.state))
     return [
       ...afterwards(actions, waiting),
       erases && actions.delete && cardButton("delete", "Delete…", erase, waiting),
     ];
-  const others = aside.map(([name, words]) => actions[name] && cardButton(name, words, actions[name], false));
+  const others = aside.map(([name, words]) => actions[name] && cardButton(name, words, actions[name], isAway));
   if (isEnding(job)) return [...others, actions.end && cardButton("end", "End now…", confirm("end"), waiting)];
   const { pause, resume } = offers(job);
   return [

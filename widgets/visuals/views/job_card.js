@@ -186,7 +186,13 @@ function drawLog(log, ended, reading) {
       h(
         "span",
         { class: "st-muted" },
-        reading ? " · not read yet" : lines ? ` · last ${count(lines, "line")}` : " · empty",
+        reading
+          ? " · not read yet"
+          : lines
+            ? ` · last ${count(lines, "line")}`
+            : ended
+              ? " · empty"
+              : " · no lines yet",
       ),
     ),
     logTail(log, ended, reading),

@@ -1,7 +1,7 @@
 /** Jobs as rows: state, name, GPUs, progress, and the most important sentence. */
 
 import { h, memory, patch } from "../base/dom.js";
-import { colourOf, emptyState, isFinal, progressTrack, stage, stateMark } from "../base/glyphs.js";
+import { colourOf, emptyState, isFinal, jobName, progressTrack, stage, stateMark } from "../base/glyphs.js";
 import { askWords, errorWords, jobHeadline, reasonAt, stepWords } from "../base/job_words.js";
 import { finishedTrials, shortTrialsWords, sweepGpuWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
@@ -36,7 +36,7 @@ export function renderJobRows(element, { jobs, now, colours, more, stale }, page
 }
 
 function drawRow(job, now, colours, href, offered) {
-  const name = clean(job.name) || job.id;
+  const name = jobName(job);
   return h(
     "li",
     {

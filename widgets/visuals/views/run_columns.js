@@ -10,6 +10,8 @@ const NONE = "–";
 const AUTO_ARGUMENTS = 3;
 const AUTO_METRICS = 2;
 const MOST_NAMES = 200;
+/** Columns of every table that give way to arguments, metrics and lineage where the window is narrow, the last one first. */
+const YIELDING = ["user", "project"];
 
 /** Columns beside those that are always there. Those with `has` show by themselves if it holds for one of the jobs. */
 const MORE = [
@@ -21,6 +23,12 @@ const MORE = [
     draw: ({ job, now }) => (job.started ? lasted(job.started, job.ended, now) : NONE),
   },
   { name: "note", order: "note", draw: ({ job }) => drawNote(job) },
+  {
+    name: "preset",
+    order: "preset",
+    has: ({ options }) => options.preset,
+    draw: ({ job }) => clean(job.options.preset) || NONE,
+  },
   { name: "forked from", order: "forked_from", has: ({ rerun }) => rerun?.fork, draw: drawFork },
   {
     name: "generation",
@@ -137,6 +145,12 @@ export class ChosenColumns {
     this.changed();
   }
 
+  /** The names of usual columns that give way to those of the jobs; none once columns were chosen. */
+  leftOut(jobs) {
+    const shown = this.#keysOf(jobs);
+    return new Set(this.keys ? [] : YIELDING.filter((name) => !shown.includes(name)));
+  }
+
   /** The columns to draw for jobs, beside those that are always there. */
   of(jobs) {
     const known = offered(jobs);
@@ -147,7 +161,7 @@ export class ChosenColumns {
   /** The chooser: every column that the listed jobs have. */
   draw(jobs) {
     const known = offered(jobs);
-    const shown = this.#keysOf(jobs);
+    const shown = this.#keysOf(jobs).filter((key) => !YIELDING.includes(key));
     for (const key of shown) if (!known.has(key)) known.set(key, columnOf(key));
     const set = (key, wanted) => this.#choose(wanted ? [...shown, key] : shown.filter((other) => other !== key));
     return h(
@@ -227,8 +241,8 @@ function columnOf(key) {
 }
 
 /**
- * Without a choice: the arguments in which the jobs differ, the metrics that most of them have, and lineage last; at most
- * `most`, of arguments and metrics in turn.
+ * Without a choice: the arguments in which the jobs differ, the metrics that most of them have, lineage, and those that
+ * may give way to them; at most `most`, the most telling ones.
  */
 function usual(jobs, most) {
   const differ = namesOf(jobs, argumentsOf).filter(
@@ -240,7 +254,8 @@ function usual(jobs, most) {
     .map((name) => `last.${name}`);
   const spans = jobs.some(({ ended }) => ended) ? ["duration"] : [];
   const lineage = MORE.filter(({ has }) => has && jobs.some(has)).map(keyOf);
-  const inTurn = given.flatMap((name, at) => [name, metrics[at]]).filter(Boolean);
-  const first = [...spans, ...lineage, ...inTurn, ...metrics.slice(given.length)].slice(0, most);
-  return [...spans, ...given, ...metrics, ...lineage].filter((key) => first.includes(key));
+  const inTurn = [...given, ...metrics.slice(given.length)].flatMap((name, at) => [name, given[at] && metrics[at]]);
+  const [argument, metric, ...others] = inTurn.filter(Boolean);
+  const first = [argument, metric, ...lineage, ...others, ...YIELDING, ...spans].filter(Boolean).slice(0, most);
+  return [...YIELDING, ...spans, ...given, ...metrics, ...lineage].filter((key) => first.includes(key));
 }

@@ -1,10 +1,10 @@
 /** The filters and the order of the table: kept in an address, sent to the server, drawn as fields. */
 
 import { h, memory } from "../base/dom.js";
-import { button, stateKind, tagWord } from "../base/glyphs.js";
+import { briefState, button, stateWord, tagWord } from "../base/glyphs.js";
 import { clean } from "../base/words.js";
 
-const ACTIVE = ["queued", "starting", "running", "pausing", "paused"];
+const ACTIVE = ["queued", "starting", "running", "pausing", "cancelling", "ending", "paused"];
 const ENDED = ["succeeded", "failed", "cancelled"];
 const STATES = { active: ACTIVE, ended: ENDED, all: [] };
 const TIMES = {
@@ -70,10 +70,10 @@ function statesOf({ show, state }) {
   return state ? [state] : STATES[show];
 }
 
-/** Whether the filters let a state through. */
-export function passes(filters, state) {
+/** Whether the filters let a job through by its state. */
+export function passes(filters, job) {
   const states = statesOf(filters);
-  return !states.length || states.includes(state);
+  return !states.length || states.includes(briefState(job));
 }
 
 /** The query of a page address with the filters; with the time `now`, the query for the server's list. */
@@ -138,7 +138,7 @@ export function drawFilters(filters, projects, choose, isAdmin, refused) {
       {
         "": "any state",
         ...Object.fromEntries(
-          (STATES[show].length ? STATES[show] : [...ACTIVE, ...ENDED]).map((state) => [state, stateKind(state)]),
+          (STATES[show].length ? STATES[show] : [...ACTIVE, ...ENDED]).map((state) => [state, stateWord(state)]),
         ),
       },
       pick("state"),

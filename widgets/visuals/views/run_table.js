@@ -1,7 +1,17 @@
 /** The table of jobs: one row each, sorted by its heads, with the job's card below the row when it is opened. */
 
 import { h } from "../base/dom.js";
-import { button, isFinal, projectMark, shownState, stateKind, stateMark, tagWord } from "../base/glyphs.js";
+import {
+  briefState,
+  button,
+  isFinal,
+  jobName,
+  projectMark,
+  shownState,
+  stateMark,
+  stateWord,
+  tagWord,
+} from "../base/glyphs.js";
 import { reasonAt, sentencesOf, stepWords, waits } from "../base/job_words.js";
 import { shortTrialsWords } from "../base/sweep_words.js";
 import { clamped } from "../base/tip.js";
@@ -56,7 +66,7 @@ function sinceOf(job) {
 export const GROUPS = {
   project: ({ project }) => clean(project),
   person: ({ user }) => clean(user),
-  state: ({ state }) => stateKind(state),
+  state: (job) => stateWord(briefState(job)),
   name: ({ name }) => clean(name).replace(/\d+/g, "#"),
   tag: ({ options }) => (options.tags.length ? clean(options.tags[0]) : "no tag"),
 };
@@ -64,14 +74,17 @@ export const GROUPS = {
 /**
  * Draws the table.
  * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `href` of a job, `tagHref`:
- *   the address of the table of a tag, or null, `more`: the chosen columns, `isEarlier`: whether the jobs are of an
+ *   the address of the table of a tag, or null, `more`: the chosen columns, `leftOut`: names of others, `isEarlier`: whether the jobs are of an
  *   earlier search
  * @param actions `choose(filters)`, `toggle(id)`, `drawCard(node, job)`
  */
 export function drawTable(data, actions) {
   const all = withOwnNames([...FIRST, ...data.more, REASON]);
   const several = new Set((data.pool?.nodes ?? []).map((node) => node.gpu_type)).size > 1;
-  const columns = all.filter((column) => (!column.everybody || data.filters.everybody) && (!column.several || several));
+  const columns = all.filter(
+    ({ name, everybody, several: ofSeveral }) =>
+      (!everybody || data.filters.everybody) && (!ofSeveral || several) && !data.leftOut.has(name),
+  );
   const about = {
     ...data,
     choose: actions.choose,
@@ -229,11 +242,7 @@ function drawName({ job, href, tagHref, choose }) {
     choose({ tag });
   };
   return [
-    h(
-      "a",
-      { key: "name", href: href(job.id), title: clean(job.name), "data-testid": "row-name" },
-      clean(job.name) || job.id,
-    ),
+    h("a", { key: "name", href: href(job.id), title: clean(job.name), "data-testid": "row-name" }, jobName(job)),
     job.archived && h("span", { key: "archived", class: "st-muted" }, " archived"),
     shown.length > 0 &&
       h(

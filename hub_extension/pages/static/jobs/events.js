@@ -1,7 +1,7 @@
 /** The events of a job in order: from its submission through its attempts to its end. */
 
 import { h } from "../visuals/base/dom.js";
-import { when } from "../visuals/base/glyphs.js";
+import { isEnding, when } from "../visuals/base/glyphs.js";
 import { sentencesOf } from "../visuals/base/job_words.js";
 import { amount, clean, count } from "../visuals/base/words.js";
 
@@ -33,6 +33,7 @@ export function eventsOf(job) {
         words: `${name} ${Number.isFinite(attempt.resumed_from) ? `resumed from step ${amount(attempt.resumed_from)}` : "started"}.`,
       });
     if (attempt.saved) events.push({ at: attempt.saved, words: `${name} saved its latest checkpoint.` });
+    if (attempt.asked && !attempt.ended) events.push({ at: attempt.asked, words: askedWords(job) });
     if (attempt.ended)
       events.push({
         at: attempt.ended,
@@ -44,6 +45,12 @@ export function eventsOf(job) {
   return events
     .map((event, order) => ({ ...event, order }))
     .sort((one, other) => one.at - other.at || one.order - other.order);
+}
+
+/** What a live attempt was asked for, by whom or why. */
+function askedWords(job) {
+  const asked = isEnding(job) ? "The job was asked to end." : "The job was asked to save and pause.";
+  return [asked, ...sentencesOf(job.reason, (role) => role === "cause")].join(" ");
 }
 
 /** The end of a job outside of an attempt. The reason of a cancellation names the user who cancelled it. */

@@ -5,7 +5,7 @@ import { dataCells, dataTable } from "../table.js";
 import { borrowedWords } from "../visuals/base/borrowing.js";
 import { h } from "../visuals/base/dom.js";
 import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
-import { askWords, checkpointWords, priorityWords, sentencesOf } from "../visuals/base/job_words.js";
+import { askWords, checkpointWords, expectedWords, priorityWords, sentencesOf } from "../visuals/base/job_words.js";
 import { trialWords } from "../visuals/base/sweep_words.js";
 import { amount, clean, cleanLines, count, duration, lasted } from "../visuals/base/words.js";
 
@@ -135,7 +135,7 @@ export function drawFacts(job, now) {
       ? []
       : [["Last saved", job.saved ? when(job.saved, now) : job.checkpoints_deleted ? CHECKPOINTS_GONE : "never"]]),
     ...(job.checkpoint ? [["Checkpoint", checkpointWords(job, now)]] : []),
-    ...(job.usual_runtime ? [["Expected run time", `${duration(job.usual_runtime)}, from earlier jobs`]] : []),
+    ...(job.usual_runtime ? [["Expected run time", expectedWords(job, now)]] : []),
     [
       "Failures",
       `${job.failures || "none"}, ${options.retries ? count(options.retries, "retry", "retries") : "no retries"} allowed`,

@@ -52,7 +52,10 @@ export class Presets {
         ),
       this.refusal && refusalWords(this.refusal, "presets-refusal"),
       this.editor === null
-        ? button("preset-new", "New preset…", () => this.#edit(null, projects), { disabled: this.busy })
+        ? button("preset-new", "New preset…", () => this.#edit(null, projects), {
+            class: "st-button mt-2",
+            disabled: this.busy,
+          })
         : drawEditor(
             this.editor,
             projects,
