@@ -55,7 +55,7 @@ MOST_NAMED = 3
 """Maximum number of jobs that a sentence names."""
 MOST_NEW_NODES = 16
 """Maximum number of new nodes that a sentence asks for."""
-STARTS_NEVER = frozenset({"engine-starts-never", "engine-starts-drained"})
+STARTS_NEVER = frozenset({"engine-starts-never", "engine-starts-drained", "engine-starts-budget"})
 """Codes for a job that does not start even after the end of all running jobs."""
 AT_ONCE_S = 10.0
 """Time below which a start is expected at once, in seconds; front ends say "any moment"."""

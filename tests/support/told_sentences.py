@@ -278,7 +278,7 @@ RULES: list[tuple[str, Rule]] = [
     (r"The next trial likely starts .+\.", _is("waits", True)),
     (r"Estimating the start time\.", _is("waits", True)),
     (r"(?:It|The next trial) was expected to (?:start|resume) .+ ago\.", _is("waits", True)),
-    (r"(?:With the present nodes, quotas and limits it never starts,|No start is foreseen within) .+\.",
+    (r"(?:With the present nodes, quotas and limits it never starts,|No start is foreseen (?:within|before)) .+\.",
      _is("waits", True)),
 ]  # fmt: skip
 
