@@ -35,6 +35,12 @@ def test_a_quota_is_asked_for_listed_and_granted_with_other_values(run: Run) -> 
     assert all(
         word in listed for word in (number, "pending", "a quota of 1 GPU for “susan” until 2030-01-31", WHY)
     )
+    assert "EXPIRES" in listed.splitlines()[0]
+    much = made(run, "quota", "joe", "999")
+    table, said = run("request", "list").out.split(f"Request {much} cannot be granted as it is now: ")
+    assert "quotas" in said
+    assert "quotas" not in table
+    run("request", "withdraw", much)
     need = run("needs", user="admin").out
     assert "The person “susan” asks for a quota of 1 GPU for “susan”" in need
     assert f"springtide request approve {number}" in need

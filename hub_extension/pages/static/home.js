@@ -108,5 +108,10 @@ function area(name, title, content, more = null) {
     content,
     extra,
   );
-  return h("div", { key: name, class: `st-home-area st-home-${name}` }, section(name, words, inside), below.draw(name, title));
+  return h(
+    "div",
+    { key: name, class: `st-home-area st-home-${name}` },
+    section(name, words, inside),
+    below.draw(name, title),
+  );
 }
