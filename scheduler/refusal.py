@@ -45,8 +45,8 @@ def unknown_job(job_id: str) -> Refusal:
     return Refusal(
         404,
         UNKNOWN,
-        f"There is no job {given(job_id)}.",
-        hint="Jobs go by their ids here, not by their names: find them with springtide jobs or on My jobs.",
+        f"There is no job {given(job_id)} that you may see.",
+        hint="Jobs go by their ids here, not by their names: find yours with springtide jobs or on My jobs.",
     )
 
 

@@ -374,7 +374,9 @@ def _share_used(p: Params) -> Sentences:
         if p.get("own"):
             yield state(f"The share of its own jobs is {share} now; with this job they hold {would}.")
         else:
-            yield state(f"Its share is {share} now; with this job it holds {would}.")
+            reserved = number(p, "would_hold") - number(p, "held") - number(p, "gpus") * number(p, "workers")
+            others = f" and {gpus(reserved)} reserved for others" if reserved > 0 else ""
+            yield state(f"Its share is {share} now; with this job{others} it holds {would}.")
     yield from _place(p)
 
 

@@ -334,6 +334,13 @@ async def test_a_request_needs_administrators_and_its_actions_decide_it(pool: An
     assert (await pool.engine.needs.listed()).items == []
 
 
+async def test_no_other_values_are_offered_for_a_membership(pool: Any) -> None:
+    await ask(pool, wire.MembershipWanted(project="joe"))
+    (need,) = (await pool.engine.needs.listed()).items
+    assert need.remedy.startswith("Approve it or refuse it with a reason: on the page Projects and quotas, ")
+    assert [action.words for action in need.actions] == ["Approve", "Refuse", "See it"]
+
+
 async def test_leads_hear_of_requests_that_they_may_grant(pool: Any) -> None:
     for name, parent in (("vision", None), ("robots", "vision")):
         await pool.engine.create_project(name, wire.ProjectEdit(parent=parent), "admin", members=MEMBERS)

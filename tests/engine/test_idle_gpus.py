@@ -55,8 +55,14 @@ def test_jobs_are_not_said_to_wait_for_their_share_where_the_idle_gpus_are_too_f
 
 
 def test_nodes_that_cannot_be_used_and_spent_budgets_are_not_told_as_too_small_nodes_and_limits():
-    large = {"gpus": 4, "workers": 1, "gpu_types": ("h100",)}
-    spent = {"at": "vision", "limit": 2, "gpus": 2, "budget_of": "vision", "budget_beyond": "no-borrowing"}
+    large: dict[str, Any] = {"gpus": 4, "workers": 1, "gpu_types": ("h100",)}
+    spent: dict[str, Any] = {
+        "at": "vision",
+        "limit": 2,
+        "gpus": 2,
+        "budget_of": "vision",
+        "budget_beyond": "no-borrowing",
+    }
     reasons = {
         "j1": Reason("too-large", {**large, "largest": 0}),
         "j2": Reason("too-large", {**large, "largest": 2, "undrain": ("h",)}),

@@ -113,8 +113,8 @@ def approve(
 ) -> None:
     """Make the change of a pending request, or the one that is granted instead, in the name of ``by``.
 
-    Raises `Refusal`: 404 for an unknown request, 409 for one that has ended, 422 for another kind of change and for
-    other values that hold already, and as the change itself does: the request stays then.
+    Raises `Refusal`: 404 for an unknown request, 409 for one that has ended, 422 for another kind of change and
+    for other values that hold already, and as the change itself does: the request stays then.
     """
     record = _pending(transaction, number)
     granted = granted_of(record, approval)
