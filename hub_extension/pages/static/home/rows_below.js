@@ -1,6 +1,5 @@
 /** The rows of a scrolling part that are below its lower edge, and the button that leads to them. */
 
-import { h } from "../visuals/base/dom.js";
 import { button } from "../visuals/base/glyphs.js";
 import { amount } from "../visuals/base/words.js";
 
