@@ -68,6 +68,7 @@ async def apply(call: Call, body: PoolFileEdit) -> PoolFileDifference:
         name=body.name,
         version=None if body.version is UNSET else body.version,
         prune=body.prune,
+        partial=body.partial,
     )
     return await _answered(call, question, dry_run=body.dry_run)
 
@@ -78,7 +79,7 @@ async def copy_rules(call: Call, name: ProjectName, body: RulesCopy) -> PoolFile
     memberships = await _memberships(call)
     file = with_rules_of(call.pool.engine.pool_file(memberships).file, body.source, name)
     version = None if body.version is UNSET else body.version
-    question = Question(file, call.caller.name, memberships, version=version)
+    question = Question(file, call.caller.name, memberships, version=version, partial=True)
     return await _answered(call, question, dry_run=body.dry_run)
 
 

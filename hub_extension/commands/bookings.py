@@ -11,7 +11,7 @@ import click
 
 from springtide.hub_extension.commands.interventions import Amount
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
-from springtide.hub_extension.commands.times import Moment, local, with_weekday
+from springtide.hub_extension.commands.times import LastMoment, Moment, end_words, local, with_weekday
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import BookingView, Weekly, durations
 from springtide.scheduler.wire.moments import EXAMPLES
@@ -102,7 +102,7 @@ def _once(start: str | None, end: str | None, length: str | None) -> dict[str, A
         raise click.UsageError("Give either --until or --for.")
     begins = None if start is None else _moment(start, "--from")
     if end is not None:
-        return {"start": begins, "end": _moment(end, "--until")}
+        return {"start": begins, "end": _moment(end, "--until", LastMoment())}
     try:
         seconds = durations.seconds(str(length))
     except ValueError as error:
@@ -110,10 +110,10 @@ def _once(start: str | None, end: str | None, length: str | None) -> dict[str, A
     return {"start": begins, "end": (time.time() if begins is None else begins) + seconds}
 
 
-def _moment(text: str, option: str) -> float:
+def _moment(text: str, option: str, kind: Moment = Moment()) -> float:  # noqa: B008 - has no state
     """Return a time in seconds since the epoch. Raises `click.BadParameter`, which names the option."""
     try:
-        return Moment().convert(text, None, None)
+        return kind.convert(text, None, None)
     except click.BadParameter as error:
         raise click.BadParameter(error.message, param_hint=option) from None
 
@@ -183,5 +183,5 @@ def _number(amount: Any) -> str:
 
 def times(booking: BookingView) -> str:
     """Return the start and the end of a booking, as this machine's clock has them, and whether it comes again."""
-    first = f"from {with_weekday(booking.start)} to {with_weekday(booking.end)}"
+    first = f"from {with_weekday(booking.start)} to {end_words(booking.end)}"
     return f"{booking.repeats}: next {first}" if booking.repeats else first

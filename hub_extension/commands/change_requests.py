@@ -25,7 +25,7 @@ from springtide.scheduler.wire import (
 )
 from springtide.scheduler.wording import given
 
-HEADER = ("REQUEST", "WHO", "STATE", "WHAT", "UNTIL", "REASON", "BY", "ANSWER")
+HEADER = ("REQUEST", "WHO", "STATE", "WHAT", "EXPIRES", "REASON", "BY", "ANSWER")
 NONE = "No requests. Make one: springtide request quota PROJECT GPUS --reason WHY"
 
 _reason = click.option("--reason", required=True, help="Reason, shown to those who decide.")
@@ -116,12 +116,15 @@ def list_requests(*, everything: bool, as_json: bool) -> None:
     hidden = len(found) - len(shown)
     empty = f"No pending requests; --all lists {hidden} that have ended." if hidden else NONE
     print_table(HEADER, map(_row, shown), empty=empty)
+    for view in shown:
+        if view.obstacle:
+            click.echo(one_line(f"Request {view.number} cannot be granted as it is now: {view.obstacle}"))
 
 
 def _row(view: ChangeRequestView) -> tuple[object, ...]:
     ends = local(view.expires) if view.state == "pending" else ""
     said = " ".join(filter(None, (view.given and f"Granted: {view.given}.", view.answer)))
-    return view.number, view.user, view.state, view.what, ends, view.why, view.by, said or view.obstacle
+    return view.number, view.user, view.state, view.what, ends, view.why, view.by, said
 
 
 @request.command()

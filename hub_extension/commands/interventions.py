@@ -12,7 +12,7 @@ from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.jobs import UNFINISHED, act_on, check_choice
 from springtide.hub_extension.commands.pool import value_words
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
-from springtide.hub_extension.commands.times import until_option, with_weekday
+from springtide.hub_extension.commands.times import end_words, until_option
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import OPTIONS, OPTIONS_EDITED, BadOption, JobEdit, ProjectEdit
 from springtide.scheduler.wording import given, listed
@@ -156,7 +156,7 @@ def changed_options(options: Mapping[str, str | None]) -> dict[str, Any]:
 @json_option
 def freeze(*, names: tuple[str, ...], reason: str, finish: bool, until: float | None, as_json: bool) -> None:
     """Let no job of projects, and of those inside them, start or resume; those that run are paused."""
-    ends = "until you unfreeze it" if until is None else f"until {with_weekday(until)}"
+    ends = "until you unfreeze it" if until is None else f"until {end_words(until)}"
 
     def act(name: str) -> None:
         frozen = client.freeze(name, reason, finish=finish, until=until)
@@ -199,7 +199,7 @@ def set_project(*, name: str, until: float | None, as_json: bool, **values: Any)
     if as_json:
         print_json(view)
         return
-    ends = "" if until is None else f" The values before return at {with_weekday(until)}."
+    ends = "" if until is None else f" The values before return at {end_words(until)}."
     numbers = listed([number_words(field, value) for field, value in changes.items()])
     click.echo(one_line(f"{name} now has {numbers}.{ends}"))
 

@@ -50,7 +50,7 @@ def join(
         view = client.pool_file()
         file = _file(view, name, projects, build, like)
         title = f"“join {name}”"
-        applied(client, file, title, dry_run=dry_run, yes=yes, as_json=as_json, version=view.version)
+        applied(client, file, title, dry_run=dry_run, yes=yes, as_json=as_json, version=view.version, partial=True)
 
 
 def _file(

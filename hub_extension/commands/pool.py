@@ -12,7 +12,7 @@ import msgspec
 
 from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
-from springtide.hub_extension.commands.times import local, until_option, with_weekday
+from springtide.hub_extension.commands.times import end_words, local, until_option
 from springtide.scheduler.client import Client
 from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.wire import (
@@ -352,7 +352,7 @@ def drain(
             return
         there = [cell for cell in node.gpus if gpu in {None, cell.index}]
         held = ", ".join(f"{who} {number}" for who, number in holders(there).items())
-        ends = "" if until is None else f" until {with_weekday(until)}"
+        ends = "" if until is None else f" until {end_words(until)}"
         click.echo(one_line(f"{_named(name, gpu)} is drained{ends}. Held there now: {held or 'nothing'}."))
 
     with Client() as client:

@@ -121,12 +121,14 @@ def applied(
     as_json: bool,
     prune: bool = False,
     version: str | None = None,
+    partial: bool = False,
 ) -> None:
     """Show what the content of a file changes, ask, and apply it. Raises `FileError` with all that is wrong.
 
-    ``version`` is that of the pool from which the content was made, if it was.
+    ``version`` is that of the pool from which the content was made, if it was. ``partial`` content leaves projects
+    out on purpose.
     """
-    edit = PoolFileEdit(file=content, name=Path(shown).name, prune=prune, dry_run=True)
+    edit = PoolFileEdit(file=content, name=Path(shown).name, prune=prune, partial=partial, dry_run=True)
     found = client.apply_pool_file(edit)
     if found.problems:
         raise FileError(_refused(found, shown))

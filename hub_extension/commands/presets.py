@@ -43,7 +43,8 @@ def _row(view: PresetView) -> tuple[object, ...]:
 
 
 def _obstacle(view: PresetView) -> str:
-    return f"A job of {view.project} with {view.name} alone would be refused now: {view.obstacle}"
+    of = f" of {view.project}" if view.project else ""
+    return f"A job{of} with {view.name} alone would be refused now: {view.obstacle}"
 
 
 @presets.command("set")

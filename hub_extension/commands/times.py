@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Any, TypeVar
 
 import click
 
-from springtide.scheduler.wire.moments import EXAMPLES, moment
+from springtide.scheduler.wire.moments import EXAMPLES, last_moment, moment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class Moment(click.ParamType[float]):
     """A time as people write it, in the time zone of this machine; in seconds since the epoch."""
 
     name = "time"
+    read = staticmethod(moment)
 
     def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the time, or fail with the given text and examples."""
         if not isinstance(value, str):
             return value
         try:
-            return moment(value, datetime.now())  # noqa: DTZ005 - local times change their offset over the year
+            return self.read(value, datetime.now())  # noqa: DTZ005 - local times change their offset over the year
         except ValueError as error:
             self.fail(f"{error}.", param, ctx)
 
@@ -34,18 +32,13 @@ class Moment(click.ParamType[float]):
 class LastMoment(Moment):
     """The end of a span of time as people write it; a day is part of the span."""
 
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the time, or the end of the day; or fail with the given text and examples."""
-        at = super().convert(value, param, ctx)
-        if not isinstance(value, str) or DAY.fullmatch(value.strip()) is None:
-            return at
-        return (datetime.fromtimestamp(at) + timedelta(days=1)).timestamp()  # noqa: DTZ006 - as above
+    read = staticmethod(last_moment)
 
 
 def until_option(command: Command) -> Command:
     """Add ``--until``, as the parameter of that name."""
-    text = f"Time at which it ends by itself: {EXAMPLES}."
-    return click.option("--until", type=Moment(), metavar="TIME", help=text)(command)
+    text = f"Time at which it ends by itself, a day at its end: {EXAMPLES}."
+    return click.option("--until", type=LastMoment(), metavar="TIME", help=text)(command)
 
 
 def local(at: float) -> str:
@@ -56,3 +49,11 @@ def local(at: float) -> str:
 def with_weekday(at: float) -> str:
     """Return the same for an answer to who wrote a time: ``2026-12-04 18:00+01:00 (Friday)``."""
     return f"{local(at)} ({datetime.fromtimestamp(at).astimezone():%A})"
+
+
+def end_words(at: float) -> str:
+    """Return the same for an end, which at midnight is that of a day: ``the end of Friday, 2026-12-04``."""
+    here = datetime.fromtimestamp(at).astimezone()
+    if here.time() != time():
+        return with_weekday(at)
+    return f"the end of {here - timedelta(days=1):%A, %Y-%m-%d}"

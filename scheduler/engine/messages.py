@@ -135,6 +135,11 @@ def starts_after_drains(waits: Reason) -> Reason:
     return Reason("engine-starts-drained", {key: waits.params[key] for key in ("drained", "drained_until")})
 
 
+def starts_after_month(waits: Reason) -> Reason:
+    """Return that the start of a job is unknown until the budget that ``waits`` names begins anew."""
+    return Reason("engine-starts-budget", {key: waits.params[key] for key in ("budget_of", "budget_until")})
+
+
 def node_drained(node: str, by: str, why: str, *, gpus: bool = True) -> Reason:
     """Return an admin drained a node of the job, and gave ``why`` as the reason, or nothing.
 

@@ -15,6 +15,10 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.tables import PresetKey, PresetRecord
 from springtide.scheduler.wire.presets import preset_words, supplied, values_of
+from springtide.scheduler.wording import count, quoted
+
+MOST_TRIED = 20
+"""Maximum number of projects for whose jobs a preset of the pool is tried."""
 
 Change = Callable[[Callable[[Transaction], None]], Awaitable[None]]
 
@@ -84,15 +88,31 @@ class Presets:
         )
 
     def _obstacle(self, record: PresetRecord) -> str:
-        """Return why a job of its project with its options alone would be refused; empty if it would not."""
-        if record.project == POOL:
-            return ""
+        """Return why a job of its project with its options alone would be refused; empty if it would not.
+
+        One of the pool has an obstacle if jobs of all projects would be refused, as far as `MOST_TRIED` tell.
+        """
         nodes, projects = self._nodes, self._state.projects
         context = ValidationContext(nodes.possible(), projects, self._settings, self._state.types, nodes.by_type)
+        if record.project != POOL:
+            return self._refusal(record, record.project, context)
+        found: dict[str, str] = {}
+        for name in sorted(projects)[:MOST_TRIED]:
+            refusal = self._refusal(record, name, context)
+            if not refusal:
+                return ""
+            found[name] = refusal
+        if len(found) == len(projects) and len(set(found.values())) <= 1:
+            return next(iter(found.values()), "")
+        first = next(iter(found))
+        return f"In {quoted(first)}, one of {count(len(found), 'project')} that refuse it: {found[first]}"
+
+    def _refusal(self, record: PresetRecord, project: str, context: ValidationContext) -> str:
+        """Return why a job of a project with the options of a preset alone would be refused."""
         wish = wire.Wish.of(supplied(record.options, (), {}))
         try:
-            validate_resources(wish, record.by, record.project, context, job_id="", now=record.at)
-            ranges.choose_image(wish.image, ranges.lineage(record.project, projects), self._settings.images)
+            validate_resources(wish, record.by, project, context, job_id="", now=record.at)
+            ranges.choose_image(wish.image, ranges.lineage(project, context.records), self._settings.images)
         except Refusal as refusal:
             return f"{refusal.message} {refusal.hint}".strip()
         return ""

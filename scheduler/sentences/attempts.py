@@ -197,6 +197,11 @@ def _starts_drained(p: Params) -> Sentences:
         yield state(f"No start is foreseen before {drains.end}, when the drain of {drains.what} ends.")
 
 
+def _starts_budget(p: Params) -> Sentences:
+    of, until = quoted_name(p, "budget_of"), p.get("budget_until")
+    yield state(f"No start is foreseen before {until}, when the next budget of {of} begins.")
+
+
 def _hold_by(p: Params) -> str:
     by = quoted_name(p, "by") if p.get("by") else "the pool"
     return f"It was put on hold by {by}: {sentence(str(p.get('detail')))}"
@@ -292,6 +297,7 @@ STARTS: Table = {
         "With the present nodes, quotas and limits it never starts, even when all running jobs have ended."
     ),
     "engine-starts-drained": _starts_drained,
+    "engine-starts-budget": _starts_budget,
     "engine-starts-grows": lambda _: _unforeseen(
         "It may have to wait for a new node of the cluster, whose arrival cannot be predicted."
     ),

@@ -81,8 +81,8 @@ def _over_next(p: Params) -> Sentences:
     yield change("An administrator of the pool can raise or remove it: “Budget…” on the page Projects and quotas.")
 
 
-SAYS_IT = frozenset({"limit-lowered"})
-"""Codes of other reasons whose own sentences say that a project was over its budget."""
+SAYS_IT = frozenset({"limit-lowered", "engine-starts-budget"})
+"""Codes of other reasons whose own sentences say that a budget is in the way."""
 
 BUDGETS: Table = {
     "notify-budget": _within,

@@ -32,8 +32,9 @@ def _need(p: Params) -> Sentences:
 
 
 def _decide(p: Params) -> Sentences:
+    values = ", with other values if you like," if p.get("values", 1) else ""
     yield change(
-        "Approve it, with other values if you like, or refuse it with a reason: on the page Projects and quotas, "
+        f"Approve it{values} or refuse it with a reason: on the page Projects and quotas, "
         f"or by `springtide request approve {number(p, 'number')}`."
     )
 

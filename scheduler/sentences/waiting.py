@@ -55,7 +55,7 @@ MOST_NAMED = 3
 """Maximum number of jobs that a sentence names."""
 MOST_NEW_NODES = 16
 """Maximum number of new nodes that a sentence asks for."""
-STARTS_NEVER = frozenset({"engine-starts-never", "engine-starts-drained"})
+STARTS_NEVER = frozenset({"engine-starts-never", "engine-starts-drained", "engine-starts-budget"})
 """Codes for a job that does not start even after the end of all running jobs."""
 AT_ONCE_S = 10.0
 """Time below which a start is expected at once, in seconds; front ends say "any moment"."""
@@ -374,7 +374,9 @@ def _share_used(p: Params) -> Sentences:
         if p.get("own"):
             yield state(f"The share of its own jobs is {share} now; with this job they hold {would}.")
         else:
-            yield state(f"Its share is {share} now; with this job it holds {would}.")
+            reserved = number(p, "would_hold") - number(p, "held") - number(p, "gpus") * number(p, "workers")
+            others = f" and {gpus(reserved)} reserved for others" if reserved > 0 else ""
+            yield state(f"Its share is {share} now; with this job{others} it holds {would}.")
     yield from _place(p)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Final
 
 from springtide.scheduler.wire import durations
@@ -21,6 +21,7 @@ _PATTERN: Final = re.compile(
     rf"(?:(?P<day>[a-z]+)(?:\s+{_TIME})?|{_TIME.replace('hour', 'h').replace('minute', 'm')})"
 )
 MIDNIGHT: Final = time()
+ONE_DAY: Final = timedelta(days=1)
 
 
 def moment(text: str, now: datetime) -> float:
@@ -30,6 +31,18 @@ def moment(text: str, now: datetime) -> float:
     a weekday or a time of day the next one after ``now``; the word ``now`` is that time. Raises `ValueError` for
     anything else.
     """
+    return _read(text, now, last=False)
+
+
+def last_moment(text: str, now: datetime) -> float:
+    """Return the end of a span as `moment` does, where a day without a time means its end.
+
+    A weekday is then the next one that is not over, maybe today. Raises `ValueError`.
+    """
+    return _read(text, now, last=True)
+
+
+def _read(text: str, now: datetime, *, last: bool) -> float:
     words = " ".join(text.lower().split())
     if not words or len(text) > MAX_LENGTH:
         raise _no_time(text)
@@ -37,10 +50,13 @@ def moment(text: str, now: datetime) -> float:
         return now.timestamp()
     found = _PATTERN.fullmatch(words)
     if found is not None:
-        return _in_words(found, now, text).timestamp()
+        return _in_words(found, now, text, last=last).timestamp()
     if not words.isdigit():
         with suppress(ValueError):
             return now.timestamp() + durations.seconds(words)
+    if last:
+        with suppress(ValueError, OverflowError):
+            return _local(datetime.combine(date.fromisoformat(text.strip()) + ONE_DAY, MIDNIGHT), now).timestamp()
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -48,14 +64,15 @@ def moment(text: str, now: datetime) -> float:
     return (at if at.tzinfo is not None else _local(at, now)).timestamp()
 
 
-def _in_words(found: re.Match[str], now: datetime, text: str) -> datetime:
+def _in_words(found: re.Match[str], now: datetime, text: str, *, last: bool) -> datetime:
     day, hour, minute = found["day"], found["hour"] or found["h"], found["minute"] or found["m"]
     try:
         clock = MIDNIGHT if hour is None else time(int(hour), int(minute))
     except ValueError:
         raise _no_time(text) from None
+    to_its_end = int(last and hour is None)
     if day in _RELATIVE:
-        return _on(now, _RELATIVE[day], clock)
+        return _on(now, _RELATIVE[day] + to_its_end, clock)
     if day is None:
         today = _on(now, 0, clock)
         return today if today > now else _on(now, 1, clock)
@@ -63,7 +80,7 @@ def _in_words(found: re.Match[str], now: datetime, text: str) -> datetime:
     if weekday is None:
         raise _no_time(text)
     ahead = (weekday - now.weekday()) % 7
-    first = _on(now, ahead, clock)
+    first = _on(now, ahead + to_its_end, clock)
     return first if first > now else _on(now, ahead + 7, clock)
 
 

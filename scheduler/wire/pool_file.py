@@ -71,7 +71,7 @@ class PoolFileEdit(Request, frozen=True, kw_only=True):
 
     ``file`` has the content of `PoolFile`. ``version`` is the pool's for which the difference was shown; another
     one is refused. ``dry_run`` changes nothing. With ``prune`` what the file leaves out is deleted: projects, and
-    what people have of their own.
+    what people have of their own. A ``partial`` file leaves out projects on purpose: no answer names them.
     """
 
     file: dict[str, Any]
@@ -79,6 +79,7 @@ class PoolFileEdit(Request, frozen=True, kw_only=True):
     version: Annotated[str, Meta(max_length=64)] | UnsetType = UNSET
     dry_run: bool = False
     prune: bool = False
+    partial: bool = False
 
 
 class RulesCopy(Request, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ class PresetView(Answer, frozen=True, kw_only=True):
 
     ``values`` are its options as people type them, ``text`` all of them in a line. ``projects`` are those of the
     caller whose jobs get it by its name: a preset of a nearer project comes first. ``obstacle`` says why a job of
-    the project with these options alone would be refused now.
+    the project, or of any project, with these options alone would be refused now.
     """
 
     name: str

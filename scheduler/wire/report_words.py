@@ -71,7 +71,7 @@ def names(by: Sequence[ReportBy], row: ReportRow) -> list[str]:
 
 
 def cell(name: str, value: float | None) -> str:
-    """Return a number of a row: hours with one digit and costs with two, and smaller ones not as 0."""
+    """Return a number of a row: hours with one decimal, costs with two; small ones with two significant digits."""
     if value is None:
         return UNKNOWN
     if name.startswith("wait"):
@@ -79,4 +79,4 @@ def cell(name: str, value: float | None) -> str:
     if value == int(value):
         return amount(int(value))
     digits = 2 if name == "cost" else 1
-    return at_a_glance(value) if abs(value) < 0.5 / 10**digits else f"{value:,.{digits}f}"
+    return at_a_glance(value) if abs(value) < 10 ** (1 - digits) else f"{value:,.{digits}f}"

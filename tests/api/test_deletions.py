@@ -82,8 +82,8 @@ async def test_a_deleted_job_is_said_to_be_deleted_to_those_who_could_see_it(run
     unknown = (await running.as_("susan").get("/jobs/abcdefghijkl")).json()
     assert stranger["code"] == unknown["code"] == "not_found"
     assert (stranger["message"], unknown["message"]) == (
-        f"There is no job “{job}”.",
-        "There is no job “abcdefghijkl”.",
+        f"There is no job “{job}” that you may see.",
+        "There is no job “abcdefghijkl” that you may see.",
     )
     assert (await delete(running, job)).json()["message"] == text
 

@@ -191,6 +191,27 @@ async def test_a_preset_gives_nobody_more_than_they_may_ask_for(pool: Any) -> No
     assert fits["obstacle"] == ""
 
 
+async def test_a_preset_of_the_pool_says_why_no_job_could_use_it(pool: Any) -> None:
+    asked: tuple[dict[str, Any], ...] = (
+        {"min_workers": 4, "workers": 2},
+        {"gpus": 999},
+        {"gpu_types": ["v100"]},
+        {"gpus": 0, "workers": 3},
+        {"datasets": ["nobody-has-it"]},
+    )
+    for options in asked:
+        made = (await define(pool, options=options)).json()
+        by_preset = await sent(pool, preset="small", project="vision")
+        message = by_preset["message"].partition(" The preset “small” has filled in: ")[0]
+        assert message in made["obstacle"], options
+    listing = await listed(pool, "admin")
+    assert listing[None, "small"]["obstacle"] == made["obstacle"]
+    edit = wire.ProjectEdit(ranges=wire.JobRanges(max_gpus=1))
+    await pool.pool.engine.edit_project("vision", edit, "admin", members={})
+    assert (await define(pool, options={"gpus": 2})).json()["obstacle"] == ""
+    assert (await define(pool, options={"gpus": 4, "priority": 100, "preemptible": True})).json()["obstacle"] == ""
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"gpus": "many"}, "gpus"),
     ({"gpus": -1}, "gpus"),

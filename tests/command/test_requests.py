@@ -35,6 +35,12 @@ def test_a_quota_is_asked_for_listed_and_granted_with_other_values(run: Run) -> 
     assert all(
         word in listed for word in (number, "pending", "a quota of 1 GPU for “susan” until 2030-01-31", WHY)
     )
+    assert "EXPIRES" in listed.splitlines()[0]
+    much = made(run, "build", "999")
+    table, said = run("request", "list").out.split(f"Request {much} cannot be granted as it is now: ")
+    assert said.strip().endswith(".")
+    assert said.strip() not in " ".join(table.split())
+    run("request", "withdraw", much)
     need = run("needs", user="admin").out
     assert "The person “susan” asks for a quota of 1 GPU for “susan”" in need
     assert f"springtide request approve {number}" in need
@@ -42,7 +48,7 @@ def test_a_quota_is_asked_for_listed_and_granted_with_other_values(run: Run) -> 
     done = run("request", "approve", number, "--gpus", "0", "--reason", "All is booked.", user="admin")
     assert done.out == f"Request {number} is approved: a quota of 0 GPUs for “susan” until 2030-01-31 18:00 UTC.\n"
     assert next(each["quota"] for each in run("projects", "--json").json if each["name"] == "susan") == 0
-    assert run("request", "list").out == "No pending requests; --all lists 1 that have ended.\n"
+    assert run("request", "list").out == "No pending requests; --all lists 2 that have ended.\n"
     everything = run("request", "list", "--all").out
     assert all(words in everything for words in ("approved", "Granted: a quota of 0 GPUs", "All is booked."))
     trail = run("audit", "--what", "request", user="admin").out

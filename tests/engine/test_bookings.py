@@ -102,6 +102,8 @@ async def test_a_job_that_would_not_be_done_waits_and_says_why_and_a_short_one_s
     assert "UTC to" in text
     short = await two.submit(gpus=4, time_limit=HOUR)
     await two.state(short.id, "running")
+    later = (await booked(two, "two", start=30, hours=1)).notes
+    assert not [note for note in later if "checkpoint" in note], "its time limit ends it before"
 
 
 async def test_the_reason_of_a_paused_job_names_the_maintenance(two):
@@ -110,7 +112,8 @@ async def test_the_reason_of_a_paused_job_names_the_maintenance(two):
     where = next(name for name in ("one", "two") if held(two, name))
     made = await booked(two, where)
     unsaved, quotas = made.notes
-    assert "has saved no checkpoint" in unsaved
+    assert "runs there now and has saved no checkpoint" in unsaved
+    assert job.id in unsaved
     assert quotas.startswith("The quotas add up to 6 GPUs, and 4 are left meanwhile")
     await two.later(2 * HOUR - LEAD)
     found = await two.state(job.id, "running", attempt=2)
@@ -422,6 +425,8 @@ async def test_a_maintenance_of_each_week_is_known_before_it_comes(two):
     assert (await two.job(job.id)).reason.code == "node-closes-first"
     short = await two.submit(gpus=4, time_limit=HOUR)
     await two.state(short.id, "running")
+    later = (await booked(two, "two", start=30, hours=1)).notes
+    assert not [note for note in later if "checkpoint" in note], "its time limit ends it before"
 
 
 async def test_what_comes_again_must_fit_each_time(two):

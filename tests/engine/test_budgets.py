@@ -127,6 +127,7 @@ async def test_beyond_it_jobs_run_only_within_the_quota_until_the_month_ends(poo
     rule = f"{spent}; its jobs run only within its quota until 1 February, 00:00."
     assert rule in paused.reason.text
     assert "lowered" not in paused.reason.text
+    assert pool.engine.idle_gpus().why == ["1 job waits for the budget of its project."]
     assert paused.reason.text.count(spent) == 1
     assert paused.reason.headline == "“susan” is over its budget, and has 2 GPUs."
     assert view(pool).text == rule

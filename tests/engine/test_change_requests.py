@@ -121,6 +121,16 @@ async def test_an_admin_grants_less_and_says_why(pool: Any) -> None:
     )
 
 
+async def test_other_values_that_hold_already_are_no_grant(pool: Any) -> None:
+    number = await ask(pool, more())
+    with pytest.raises(Refusal) as caught:
+        await approve(pool, number, wire.ChangeApproval(granted=more(quota=2)))
+    assert (caught.value.status, caught.value.field) == (422, "granted")
+    assert caught.value.message == "There is a quota of 2 GPUs for “susan” already."
+    assert asked(pool, number).state == "pending"
+    assert await trail(pool) == [("susan", "request.make")]
+
+
 async def test_only_values_of_what_was_asked_for_can_be_granted(pool: Any) -> None:
     number = await ask(pool, more(quota=4))
     for granted in (more("joe", quota=4), own(1), wire.MembershipWanted(project="susan")):
@@ -322,6 +332,13 @@ async def test_a_request_needs_administrators_and_its_actions_decide_it(pool: An
     assert [words.startswith(need.said) for words in await told(pool, "admin")] == [True]
     await pool.engine.change_requests.withdraw(number, "susan")
     assert (await pool.engine.needs.listed()).items == []
+
+
+async def test_no_other_values_are_offered_for_a_membership(pool: Any) -> None:
+    await ask(pool, wire.MembershipWanted(project="joe"))
+    (need,) = (await pool.engine.needs.listed()).items
+    assert need.remedy.startswith("Approve it or refuse it with a reason: on the page Projects and quotas, ")
+    assert [action.words for action in need.actions] == ["Approve", "Refuse", "See it"]
 
 
 async def test_leads_hear_of_requests_that_they_may_grant(pool: Any) -> None:

@@ -17,6 +17,7 @@ from springtide.scheduler.engine.forecasts import cache
 from springtide.scheduler.engine.forecasts.accuracy import accuracy
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.forecast import NEVER, Window
+from springtide.scheduler.model import Reason
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import pruning
 from springtide.scheduler.store.shown_forecasts import ForecastOutcome, ShownForecast
@@ -95,6 +96,15 @@ def test_while_others_compute_on_the_gpus_no_start_is_called_impossible():
     free = ObservedNodes((worlds.node("train", 8),))
     starts = cache.starts_of(window, 0.0, 1.0, cache.never_of(cache.never_code(free), None))
     assert "it never starts" in starts.why.text
+
+
+def test_a_job_that_waits_for_its_budget_is_not_said_to_never_start():
+    spent = {"at": "vision", "budget_of": "vision", "budget_beyond": "no-borrowing"}
+    waits = Reason("over-limit", {**spent, "budget_until": "1 December, 00:00"})
+    starts = cache.starts_of(Window(None, None, None, NEVER), 0.0, 1.0, cache.never_of(NEVER, waits))
+    assert starts.why.text == (
+        "No start is foreseen before 1 December, 00:00, when the next budget of “vision” begins."
+    )
 
 
 async def test_a_job_under_a_drain_that_ends_is_not_said_to_never_start(pool, ask):

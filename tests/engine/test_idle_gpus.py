@@ -54,6 +54,30 @@ def test_jobs_are_not_said_to_wait_for_their_share_where_the_idle_gpus_are_too_f
     ]
 
 
+def test_nodes_that_cannot_be_used_and_spent_budgets_are_not_told_as_too_small_nodes_and_limits():
+    large: dict[str, Any] = {"gpus": 4, "workers": 1, "gpu_types": ("h100",)}
+    spent: dict[str, Any] = {
+        "at": "vision",
+        "limit": 2,
+        "gpus": 2,
+        "budget_of": "vision",
+        "budget_beyond": "no-borrowing",
+    }
+    reasons = {
+        "j1": Reason("too-large", {**large, "largest": 0}),
+        "j2": Reason("too-large", {**large, "largest": 2, "undrain": ("h",)}),
+        "j3": Reason("gang-too-large", {**large, "most": 1, "drained": ("h",), "drained_until": ("later",)}),
+        "j4": Reason("over-limit", spent),
+        "j5": Reason("too-large", {**large, "largest": 2}),
+    }
+    assert sorted(told([job(number) for number in range(1, 6)], reasons).why[2:]) == [
+        "1 job needs a node, and no node for it can be used now.",
+        "1 job needs more GPUs on one node than any node for it has.",
+        "1 job waits for the budget of its project.",
+        "2 jobs need nodes that are drained.",
+    ]
+
+
 def test_gpus_that_cannot_be_used_are_told_although_none_is_idle():
     found = told([job(1)], {"j1": Reason("no-room")}, occupied={("a", index) for index in range(4)})
     assert (found.gpus, found.unavailable, len(found.why)) == (0, 5, 2)
@@ -73,7 +97,10 @@ def test_nothing_is_said_of_jobs_where_no_gpu_is_idle():
 def test_a_long_queue_is_told_in_part():
     jobs = [job(number) for number in range(600)]
     found = told(jobs, {each.id: Reason("too-large") for each in jobs})
-    assert "Of the first 500 jobs that wait, 500 jobs need more GPUs on one node than any node has." in found.why
+    assert (
+        "Of the first 500 jobs that wait, 500 jobs need more GPUs on one node than any node for them has."
+        in found.why
+    )
 
 
 async def test_the_engine_tells_why_its_gpus_are_idle(pool):

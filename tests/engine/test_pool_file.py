@@ -215,6 +215,7 @@ async def test_what_a_file_leaves_out_stays_unless_it_is_to_be_pruned(rich):
         [],
         ["“joe” is not in the file and stays as it is.", "“lab” is not in the file and stays as it is."],
     )
+    assert compare(rich, file, partial=True).difference.kept == []
     pruned = await rich.engine.apply_pool_file(question(file, prune=True))
     assert texts(pruned) == ["“joe” is deleted", "“lab” is deleted", "“susan”: own build quota 0 → none"]
     assert sorted(quotas(rich)) == ["desk", "jemma", "susan"]

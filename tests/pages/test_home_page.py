@@ -204,13 +204,45 @@ def test_all_of_it_is_on_one_screen_and_a_large_pool_is_folded(visit: Visit) -> 
         expect(page.get_by_test_id("home-node")).to_have_count(200)
         inside = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
         assert inside == [width, height]
+        # nobody waits: the columns have the height that a full list of waits would take
+        assert page.locator(".st-home-waits").bounding_box()["height"] < 120
     lines = page.get_by_test_id("home-projects").locator("tbody tr")
     expect(lines).to_have_count(10)
     page.get_by_test_id("fold-team 0").click()
     expect(lines).to_have_count(15)
+    page.set_viewport_size({"width": 1440, "height": 720})
+    more, part = page.get_by_test_id("below-projects"), page.locator("[data-rows=projects]")
+    cut = """part => [...part.querySelectorAll("tbody > tr")].filter(
+        row => row.getBoundingClientRect().bottom > part.getBoundingClientRect().bottom + 6
+    ).length"""
+    expect(more).to_be_visible()
+    expect(more).to_have_text(f"{part.evaluate(cut)} more")
+    more.click()
+    part.evaluate("part => part.scrollTo(0, part.scrollHeight)")
+    expect(more).to_have_count(0)
     expect(page.get_by_test_id("home-node").first).to_have_attribute(
         "data-tip", "node 0 (simulated)\n1 of 1 GPU held, none idle"
     )
+
+
+def test_waits_of_minutes_are_short_enough_for_their_column(visit: Visit) -> None:
+    def waiting(route: Route) -> None:
+        home: dict[str, Any] = route.fetch().json()
+        for project, seconds in zip(home["projects"], (82.0, 3599.0, 59.0), strict=False):
+            project["longest_wait"] = seconds
+            project["cost"] = seconds / 100
+        route.fulfill(json=home)
+
+    page = visit("admin", "home")
+    page.route("**/api/v1/home", waiting)
+    page.reload()
+    words = {"1 min", "1 h", "59 s"}
+    cells = ready(page).get_by_test_id("home-projects").locator("tbody td:nth-child(4)")
+    expect(cells).to_have_count(3)
+    assert set(cells.all_inner_texts()) == words
+    assert all(cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth") for cell in cells.all())
+    costs = page.get_by_test_id("home-projects").locator("tbody td:nth-child(6)")
+    assert set(costs.all_inner_texts()) == {"0.82", "36", "0.59"}
 
 
 def large_pool(route: Route) -> None:

@@ -167,7 +167,7 @@ def test_sums_below_ten_keep_two_significant_digits(visit: Visit) -> None:
 
 
 def test_small_numbers_of_the_table_are_written_as_the_command_writes_them(visit: Visit) -> None:
-    values = [0, 0.00004, 0.04, 0.3, 3.14159, 12, 1643.84]
+    values = [0, 0.00004, 0.04, 0.114, 0.3, 3.14159, 12, 1643.84]
     page = visit("admin", JANUARY)
 
     def answer(route: Route) -> None:
@@ -188,6 +188,7 @@ def test_small_numbers_of_the_table_are_written_as_the_command_writes_them(visit
     for name in ("gpu_hours_lent", "cost", "wait_p50_s"):
         shown = page.get_by_test_id("report-row").locator(f"[data-label='{name}']").all_text_contents()
         assert shown == [report_words.cell(name, value) for value in values]
+    assert [report_words.cell("gpu_hours_lent", value) for value in (0.114, 0.93)] == ["0.11", "0.93"]
 
 
 @pytest.mark.parametrize(

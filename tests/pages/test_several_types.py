@@ -48,6 +48,8 @@ def test_quotas_are_edited_for_each_type_and_sums_follow(visit: Visit, two_types
     expect(admin.get_by_test_id("refusal-nlp")).to_contain_text(
         "add up to 5 a100 GPUs; the pool has 4 train a100 GPUs"
     )
+    expect(admin.get_by_test_id("edit-quota-a100-nlp")).to_have_attribute("aria-invalid", "true")
+    expect(admin.get_by_test_id("edit-quota-t4-nlp")).to_have_attribute("aria-invalid", "false")
     admin.get_by_test_id("edit-quota-a100-nlp").fill("2")
     admin.get_by_test_id("edit-limit-t4-nlp").fill("6")
     admin.get_by_test_id("save-nlp").click()

@@ -12,6 +12,19 @@ from pages_service import Service
 from playwright.sync_api import Page, Route, expect
 
 Visit = Callable[..., Page]
+CUT_CHOICES = """() => {
+    const cut = (select) => {
+        const style = getComputedStyle(select);
+        const pen = new OffscreenCanvas(1, 1).getContext("2d");
+        pen.font = style.font;
+        const width = select.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+        return pen.measureText(select.selectedOptions[0].text).width > width;
+    };
+    return [...document.querySelectorAll("[data-testid=group-rules] select")]
+        .filter(cut)
+        .map((select) => select.selectedOptions[0].text);
+}"""
+"""The texts of the rules that their fields cut off."""
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +131,4 @@ def test_the_page_fits_and_can_be_read_by_everyone(visit: Visit, width: int, tmp
         page.screenshot(path=tmp_path / f"{width}-{theme}.png", full_page=True)
         assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate(CUT_CHOICES) == []

@@ -333,6 +333,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     **{f"engine-starts-{why}": [{}] for why in STARTS},
     "engine-starts-drained": DRAINS,
+    "engine-starts-budget": [{"budget_of": NAMES, "budget_until": "1 December, 00:00"}],
     "engine-starts-far": [{"days": (1.0, 14.0, 0.5)}],
     "estimate-now": [START],
     "estimate-room": [START, *({**START, **made_room(kind)} for kind in ("paused", "shrunk", "moved"))],
@@ -380,13 +381,14 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
             "user": NAMES,
             "what": "a quota of 4 GPUs for “vision”",
             "number": 12,
+            "values": (0, 1),
             "detail": "A deadline on Friday.",
             "present": ("", "The quota is 2 now."),
             "obstacle": ("", "The quotas of the top projects would add up to 10 GPUs."),
         }
     ],
     "notify-request": [{"user": NAMES, "what": "membership in “vision” for “joe”"}],
-    "notify-request-next": [{"number": 12, "detail": "I join the team."}],
+    "notify-request-next": [{"number": 12, "values": (0, 1), "detail": "I join the team."}],
     "notify-request-ended": [
         {
             "what": "membership in “vision” for “joe”",
@@ -570,6 +572,13 @@ def test_a_job_far_back_in_line_is_not_told_what_would_start_the_first() -> None
     assert sentences.headline(beyond) == "Waiting for 3 GPUs on one node: 2 are free. Next in line of “jemma”."
     first = Reason("share-used", {**about, "place": 1})
     assert sentences.text(first).endswith("6 borrowed. Next in line of “jemma”.")
+
+
+def test_gpus_reserved_for_other_jobs_are_named_beside_what_the_project_would_hold() -> None:
+    about: dict[str, Any] = {"project": "robots", "at": "robots", "held": 0, "quota": 2, "fair_share": 2.0}
+    about |= {"gpus": 2, "workers": 1, "free": 2, "node_free": 2, "room": 1, "reserved": 2, "place": 1}
+    text = sentences.text(Reason("share-used", {**about, "would_hold": 4, "may_hold": 2}))
+    assert "Its share is 2 now; with this job and 2 GPUs reserved for others it holds 4." in text
 
 
 def test_a_limit_below_the_need_of_the_job_is_not_said_to_help_when_others_end() -> None:

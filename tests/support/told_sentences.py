@@ -225,7 +225,7 @@ RULES: list[tuple[str, Rule]] = [
         (("reserved", found["type"]), int(found["gpus"]))
     ]),
     (r"The project “(?P<project>[^”]+)” (?:holds|does) (?P<holds>[^.]*?\b(?P<type>t4|a100)\b[^.]*)\.", _project),
-    (r"(?:Its share|The share of its own jobs) is \d+ now; with this job (?:it holds|they hold) \d+\.",
+    (r"(?:Its share|The share of its own jobs) is \d+ now; with this job(?: and .+)? (?:it holds|they hold) \d+\.",
      _is("waits", True)),
     (rf"It could start if the job {JOB} of “(?P<project>[^”]+)” ended\.", _is("waits", True)),
     (r"It could start (?:if the jobs .+ ended|with(?:out)? .+)\.", _is("waits", True)),
@@ -278,7 +278,7 @@ RULES: list[tuple[str, Rule]] = [
     (r"The next trial likely starts .+\.", _is("waits", True)),
     (r"Estimating the start time\.", _is("waits", True)),
     (r"(?:It|The next trial) was expected to (?:start|resume) .+ ago\.", _is("waits", True)),
-    (r"(?:With the present nodes, quotas and limits it never starts,|No start is foreseen within) .+\.",
+    (r"(?:With the present nodes, quotas and limits it never starts,|No start is foreseen (?:within|before)) .+\.",
      _is("waits", True)),
 ]  # fmt: skip
 

@@ -6,6 +6,7 @@ import { drawNodeCells } from "./home/node_cells.js";
 import { drawNumberCards } from "./home/number_cards.js";
 import { ProjectPanel } from "./home/project_panel.js";
 import { ProjectTree } from "./home/project_tree.js";
+import { RowsBelow } from "./home/rows_below.js";
 import { LongestWaits } from "./home/waits.js";
 import { attempted, call, followEvents, section } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
@@ -25,6 +26,7 @@ const panel = new ProjectPanel(redraw);
 const tree = new ProjectTree(redraw, (name) => panel.open(name));
 const needs = new NeedsList(redraw, () => rereadSoon());
 const waits = new LongestWaits(redraw, () => rereadSoon());
+const below = new RowsBelow(redraw);
 const read = inOrder(ask, take);
 const rereadSoon = calmly(read, SOON_S);
 
@@ -81,6 +83,7 @@ function draw() {
       panel.draw(pool, home, now),
     ),
   );
+  below.count();
 }
 
 function projectsOr(pool, home, now) {
@@ -94,9 +97,21 @@ function area(name, title, content, more = null) {
   const words = Number.isInteger(more) && more > 0 ? `${title} (${more})` : title;
   const inside = h(
     "div",
-    { key: "inside", class: "st-home-scroll", tabindex: 0, role: "group", "aria-label": title },
+    {
+      key: "inside",
+      class: below.goesOn(name) ? "st-home-scroll st-home-cut" : "st-home-scroll",
+      tabindex: 0,
+      role: "group",
+      "aria-label": title,
+      "data-rows": name,
+    },
     content,
     extra,
   );
-  return h("div", { key: name, class: `st-home-area st-home-${name}` }, section(name, words, inside));
+  return h(
+    "div",
+    { key: name, class: `st-home-area st-home-${name}` },
+    section(name, words, inside),
+    below.draw(name, title),
+  );
 }

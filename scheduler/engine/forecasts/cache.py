@@ -23,6 +23,7 @@ from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.forecast import FAR, HORIZON, NEVER, Outlook, Window
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.sentences.budgets import is_limit
 from springtide.scheduler.store.records import JobSpec
 from springtide.scheduler.wording import SOON
 
@@ -259,8 +260,10 @@ def never_code(nodes: ObservedNodes) -> str:
 def never_of(code: str, waits: model.Reason | None) -> model.Reason:
     """Return that a job does not start on the present nodes: a ``code`` of `never_code`, and why it waits now.
 
-    Until drains end that stand in its way, no start is foreseen.
+    Until drains end that stand in its way, or a new month's budget begins, no start is foreseen.
     """
+    if waits is not None and is_limit(waits.params):
+        return messages.starts_after_month(waits)
     if code == NEVER and waits is not None and waits.params.get("drained"):
         return messages.starts_after_drains(waits)
     return messages.starts_unknown(code)

@@ -233,6 +233,7 @@ def request_notification(user: str, record: ChangeRequestRecord, chosen: Channel
     """Return a person's notification of a request, her own or one to decide: none without a chosen channel."""
     about: dict[str, Param] = {
         "number": record.number,
+        "values": int(wanted.has_values(record.wanted)),
         "user": record.user,
         "what": wanted.what(record.wanted, record.user),
         "given": "" if record.granted is None else wanted.what(record.granted, record.user),

@@ -315,15 +315,26 @@ def _project(transaction: Transaction, name: str, field: str) -> Project:
     return record.project
 
 
+def _named(job: JobRecord) -> str:
+    """Return a job by its name, which others may have, and its id."""
+    return f"{quoted(job.spec.name)} ({job.id})" if job.spec.name else job.id
+
+
 def _notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
     """Yield what the admin should know of a booking: whose work is lost, and whose quotas cannot be kept."""
-    unsaved = [job for job in _there(transaction, booking) if job.standing.saved is None]
+    left = booking.start - transaction.now
+    unsaved = [
+        job
+        for job in _there(transaction, booking)
+        if job.standing.saved is None
+        and (job.spec.options.time_limit is None or job.spec.options.time_limit > left)
+    ]
     if unsaved:
-        names = wording.listed([quoted(job.spec.name or job.id) for job in unsaved[:3]])
+        names = wording.listed([_named(job) for job in unsaved[:3]])
         more = f" and {len(unsaved) - 3} more" if len(unsaved) > 3 else ""
         yield (
-            f"{names}{more} {wording.plural(len(unsaved), 'runs there and has', 'run there and have')} saved no"
-            " checkpoint so far: unsaved work at the start is lost."
+            f"{names}{more} {wording.plural(len(unsaved), 'runs there now and has', 'run there now and have')}"
+            " saved no checkpoint so far: unsaved work at the start is lost."
         )
     if _never_pauses(booking):
         effect = "it never opens" if len(booking.nodes) == 1 else "they never open"

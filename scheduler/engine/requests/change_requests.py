@@ -113,19 +113,22 @@ def approve(
 ) -> None:
     """Make the change of a pending request, or the one that is granted instead, in the name of ``by``.
 
-    Raises `Refusal`: 404 for an unknown request, 409 for one that has ended, 422 for another kind of change, and
-    as the change itself does: the request stays then.
+    Raises `Refusal`: 404 for an unknown request, 409 for one that has ended, 422 for another kind of change and
+    for other values that hold already, and as the change itself does: the request stays then.
     """
     record = _pending(transaction, number)
     granted = granted_of(record, approval)
     answer = checked_reason(approval.why)
     _check_fields(granted)
+    before = len(transaction.audit)
     try:
         _make(transaction, granted, record.user, by, context)
     except Refusal as refusal:
         message = f"Request {number} cannot be granted: {refusal.message}"
         raise Refusal(refusal.status, refusal.code, message, field=refusal.field, hint=refusal.hint) from refusal
     other = granted if granted != record.wanted else None
+    if other is not None and len(transaction.audit) == before:
+        raise _is_there(granted, record.user, "granted", "Grant other values, or refuse the request.")
     _end(transaction, record, RequestState.APPROVED, by, answer=answer, granted=other)
 
 
@@ -252,8 +255,12 @@ def _check_change(transaction: Transaction, wanted: WantedChange, user: str, con
     if isinstance(wanted, MembershipWanted):
         is_there = user in context.members.get(wanted.project, ())
     if is_there:
-        message = f"There is {words.what(wanted, user)} already."
-        raise invalid_field("wanted", message, "Ask for something else.")
+        raise _is_there(wanted, user, "wanted", "Ask for something else.")
+
+
+def _is_there(wanted: WantedChange, user: str, field: str, hint: str) -> Refusal:
+    """Return the refusal of a change that would change nothing."""
+    return invalid_field(field, f"There is {words.what(wanted, user)} already.", hint)
 
 
 def _check_fields(wanted: WantedChange) -> None:

@@ -56,7 +56,7 @@ class Question:
     """A file to apply by an admin to a pool with these memberships.
 
     ``problems`` were found in it so far. ``known`` are people whom the hub knows, beside those that the pool has
-    read. ``name``, ``version`` and ``prune`` are as in `wire.PoolFileEdit`.
+    read. ``name``, ``version``, ``prune`` and ``partial`` are as in `wire.PoolFileEdit`.
     """
 
     file: PoolFile
@@ -67,6 +67,7 @@ class Question:
     name: str = ""
     version: str | None = None
     prune: bool = False
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +345,7 @@ class _Application:
     def _leave_out(self) -> None:
         """Delete the projects that the file leaves out, inner ones first, or say that they stay."""
         left = [name for name in self._before.projects if name not in self.question.file.projects]
-        if not self.question.prune:
+        if not self.question.prune and not self.question.partial:
             self.kept += [f"{quoted(name)} is not in the file and stays as it is." for name in left]
         for name in reversed(left) if self.question.prune else ():
             self._try(f"projects.{name}", lambda name=name: self._delete_project(name))

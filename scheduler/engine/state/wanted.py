@@ -26,6 +26,11 @@ def numbers_of(edit: wire.ProjectEdit) -> list[str]:
     return [field for field in NUMBERS if getattr(edit, field) is not UNSET]
 
 
+def has_values(wanted: wire.WantedChange) -> bool:
+    """Return whether a change has values, so that others can be granted."""
+    return not isinstance(wanted, wire.MembershipWanted)
+
+
 def what(wanted: wire.WantedChange, user: str) -> str:
     """Return the change that ``user`` wants: ``a quota of 4 GPUs for “vision”``."""
     match wanted:

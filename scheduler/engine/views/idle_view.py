@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine.state.drain_ends import TOO_LARGE
 from springtide.scheduler.engine.views.node_views import free_as
 from springtide.scheduler.model import Node, Reason
+from springtide.scheduler.sentences.budgets import is_limit
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.wording import amount, count, gpus, labelled, listed, plural, quoted
 
@@ -20,10 +22,16 @@ _WAITS = {
     "withheld": "are withheld, because launching has stopped",
     "over-limit": "wait for the limit of their project",
     "limit-held": "wait for jobs that stop, within the limit of their project",
+    "over-budget": "wait for the budget of their project",
+    "drained": "need nodes that are drained",
+    "none-usable": "need a node, and no node for them can be used now",
     "bound": "wait for other jobs of their project, which can hold no more with them",
     "beyond-quota": "are not preemptible and wait for the quota of their project",
-    "too-large": "need more GPUs on one node than any node has",
-    "gang-too-large": "need more nodes than the pool has",
+    "too-large": "need more GPUs on one node than any node for them has",
+    "gang-too-large": "need more GPUs together than the nodes for them have",
+    "per-gpu-too-large": "need more cores or memory for each GPU than any node has",
+    "no-rdma": "need RDMA, which no node has",
+    "awaits-node": "wait for a new node of the cluster",
     "no-level": "require a label that no node has",
     "domain-too-small": "require a larger part of the pool than there is",
     "awaits-pause": "have a reservation and wait for jobs that stop or end",
@@ -45,6 +53,7 @@ _ONE = {
     "require": "requires",
     "their": "its",
     "themselves": "itself",
+    "them": "it",
 }
 
 
@@ -124,10 +133,20 @@ def _code(job: JobRecord, reason_of: Callable[[str], Reason | None]) -> str:
 
 
 def _cause(reason: Reason | None) -> str:
-    """Return why a job leaves the idle GPUs idle: that they are too few matters more than whose share they are."""
+    """Return why a job leaves the idle GPUs idle: that they are too few matters more than whose share they are.
+
+    Nodes that are drained or lost matter more than how large the others are, a budget more than the limit it sets.
+    """
     if reason is None:
         return ""
-    room, workers = reason.params.get("room"), reason.params.get("workers")
+    about = reason.params
+    if reason.code in TOO_LARGE and (about.get("drained") or about.get("undrain")):
+        return "drained"
+    if reason.code == "too-large" and not about.get("largest", True):
+        return "none-usable"
+    if is_limit(reason.params):
+        return "over-budget"
+    room, workers = about.get("room"), about.get("workers")
     too_few = isinstance(room, int) and isinstance(workers, int) and room < workers
     return "no-room" if reason.code == "share-used" and too_few else reason.code
 

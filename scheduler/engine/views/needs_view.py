@@ -17,6 +17,7 @@ from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.state.wanted import has_values
 from springtide.scheduler.engine.views import pool_view
 from springtide.scheduler.model import Reason
 from springtide.scheduler.sentences import Role
@@ -304,7 +305,7 @@ def _requests(transaction: Transaction, settings: EngineSettings) -> Iterator[Ne
 
 
 def _request(asked: wire.ChangeRequestView) -> Need:
-    number, path = asked.number, f"requests/{asked.number}"
+    number, path, values = asked.number, f"requests/{asked.number}", has_values(asked.wanted)
     return need_of(
         NeedKind.REQUEST,
         str(number),
@@ -315,6 +316,7 @@ def _request(asked: wire.ChangeRequestView) -> Need:
             "present": asked.present,
             "obstacle": asked.obstacle,
             "number": number,
+            "values": int(values),
         },
         asked.at,
         name=asked.what,
@@ -335,7 +337,7 @@ def _request(asked: wire.ChangeRequestView) -> Need:
                 question=f"Refuse {asked.what}?",
                 text="Reason",
             ),
-            _page("open", "Other values", f"admin#request-{number}"),
+            _page("open", "Other values" if values else "See it", f"admin#request-{number}"),
         ],
     )
 

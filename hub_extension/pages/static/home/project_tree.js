@@ -1,5 +1,6 @@
 /** Departments and teams, one line each: a bar for each GPU type, use, longest wait, four weeks, and cost. */
 
+import { atAGlance } from "../report/rounding.js";
 import { h } from "../visuals/base/dom.js";
 import { button, projectMark } from "../visuals/base/glyphs.js";
 import { amount, clean } from "../visuals/base/words.js";
@@ -115,7 +116,7 @@ export class ProjectTree {
             `GPUs that ${clean(name)} held`,
           ),
       ),
-      priced && h("td", { key: "cost", class: "st-number" }, more?.cost ? amount(Math.round(more.cost)) : "–"),
+      priced && h("td", { key: "cost", class: "st-number" }, more?.cost ? atAGlance(more.cost) : "–"),
     );
   }
 

@@ -286,7 +286,8 @@ function ownerField(editor, choices) {
 }
 
 function refusedWords({ project, name, obstacle }) {
-  return clean(`A job of ${project} with ${name} alone would be refused now: ${obstacle}`);
+  const of = project === null ? "" : ` of ${project}`;
+  return clean(`A job${of} with ${name} alone would be refused now: ${obstacle}`);
 }
 
 function mayChange({ project }) {

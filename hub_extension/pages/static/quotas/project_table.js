@@ -120,11 +120,13 @@ function drawField(project, field, projects, editing, refusal) {
   const { name, version } = project;
   const known = editing.fields[field];
   const stored = name === NEW_PROJECT ? known.start : known.show(known.stored(project));
-  const typed = editing.draft("project", name)?.texts[field];
+  const texts = editing.draft("project", name)?.texts ?? {};
+  const typed = texts[field];
+  const changed = Object.keys(texts).some((key) => editing.fields[key]?.name === known.name);
   const id = name === NEW_PROJECT ? `new-project-${known.label}` : `edit-${known.label}-${name}`;
   const props = {
     "aria-label": name === NEW_PROJECT ? `${known.title} of the new project` : `${known.title} of ${clean(name)}`,
-    "aria-invalid": String(refusal?.field === known.name),
+    "aria-invalid": String(refusal?.field === known.name && (typed !== undefined || !changed)),
     "data-changed": String(typed !== undefined),
     "data-testid": id,
     disabled: !mayChange(project, field),

@@ -90,6 +90,6 @@ function shown(name, value) {
   if (name.startsWith("wait")) return duration(value);
   if (Number.isInteger(value)) return amount(value);
   const digits = name === "cost" ? 2 : 1;
-  if (Math.abs(value) < 0.5 / 10 ** digits) return atAGlance(value);
+  if (Math.abs(value) < 10 ** (1 - digits)) return atAGlance(value);
   return value.toLocaleString("en-GB", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
