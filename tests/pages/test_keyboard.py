@@ -63,6 +63,7 @@ def test_my_jobs_are_found_selected_and_changed_by_keyboard(
     expect(page.get_by_test_id("selection-result")).to_contain_text("Paused 1 job.")
     keys.press(page.get_by_test_id("selected-undo"))
     service.until(running.id, lambda job: job.state == "running" and not job.held_by_user)
+    keys.press(row.get_by_test_id("select-job"), "Space")
     keys.press(page.locator(f"[data-job='{other.id}']").get_by_test_id("select-job"), "Space")
     keys.press(page.get_by_test_id("selected-cancel"))
     expect(page.get_by_test_id("selected-keep")).to_be_focused()
