@@ -74,7 +74,7 @@ from springtide.scheduler.store.records import (
     JobSpec,
 )
 from springtide.scheduler.store.records.queries import MAX_LOOKED_AT
-from springtide.scheduler.store.tables import HubGroup, HubStanding
+from springtide.scheduler.store.tables import HubStanding
 from springtide.scheduler.wording import count, given, listed, plural
 
 T = TypeVar("T")
@@ -761,9 +761,7 @@ class Engine:
             if undoes is not None:
                 transaction.undone_entries.append(undoes)
             if what.removeprefix(UNDO) in project_admin.MEMBERSHIP:
-                known = transaction.hub_groups.get(subject)
-                leads = () if known is None else known.leads
-                transaction.hub_groups.put(HubGroup(subject, tuple(after["members"]), leads))
+                hub_users.record_change(transaction, subject, before["members"], after["members"])
             return transaction.add_audit_entry(who, what, subject, before, after, project=project)
 
         return await self._change(add)
