@@ -569,10 +569,16 @@ class Engine:
     async def edit_project(
         self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members
     ) -> wire.ProjectView:
-        """Change a project; the next plan follows it."""
+        """Change a project; the next plan follows it. Notes name values that cannot return any more."""
         check_use(edit, self.settings.images)
-        await self._change(lambda transaction: project_admin.edit_project(transaction, name, edit, by, members))
-        return self._project_view(name, members)
+
+        def change(transaction: Transaction) -> list[str]:
+            lost = project_admin.lost_returns(transaction, members)
+            project_admin.edit_project(transaction, name, edit, by, members)
+            return project_admin.newly_lost(transaction, lost, members)
+
+        notes = await self._change(change)
+        return replace(self._project_view(name, members), notes=notes)
 
     async def freeze(
         self, project: str, request: wire.FreezeRequest, by: str, *, members: Members
@@ -630,7 +636,8 @@ class Engine:
 
     def pool_file(self, memberships: Memberships) -> wire.PoolFileView:
         """Return projects, people and rules as a file."""
-        found = pool_file.present(self._state, memberships)
+        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        found = pool_file.present(transaction, memberships)
         return wire.PoolFileView(file=found, version=pool_file.version_of(found), locked=memberships.locked())
 
     def compare_pool_file(self, question: Question) -> Outcome:
@@ -668,8 +675,13 @@ class Engine:
         await self._change(lambda transaction: bookings.cancel(transaction, number, by))
 
     async def undrain_node(self, request: wire.UndrainRequest, by: str) -> None:
-        """Let jobs start on a node or GPU again."""
-        await self._change(lambda transaction: undrain(transaction, request, by))
+        """Let jobs start on a node or GPU again; a booking of it that has begun drains it from then on."""
+
+        def change(transaction: Transaction) -> None:
+            undrain(transaction, request, by)
+            bookings.follow(transaction)
+
+        await self._change(change)
 
     async def free_gpus(self, request: wire.FreeRequest, by: str) -> None:
         """Take the word of the admin ``by`` that something without a place has ended: its GPUs are free.

@@ -40,6 +40,20 @@ async def test_a_quota_for_a_time_returns_and_both_are_in_the_trail(pool):
     assert await trail(pool, "project") == [("springtide", {"quota": 4}, {"quota": 2})]
 
 
+async def test_a_change_says_which_value_cannot_return_any_more(pool):
+    for name in ("speech", "robots"):
+        edit = wire.ProjectEdit(quota=1, parent="susan")
+        await pool.engine.create_project(name, edit, "admin", members={})
+    assert (await edited(pool, "speech", 1, quota=0)).notes == []
+    assert (await edited(pool, "robots", weight=2)).notes == []
+    [note] = (await edited(pool, "robots", quota=2)).notes
+    assert note.startswith("The quota of “speech” cannot return to its value before at ")
+    assert "the quota of “susan” is 2" in note
+    assert note.endswith("It stays as it is until that fits.")
+    assert (await edited(pool, "robots", weight=3)).notes == []
+    assert (await edited(pool, "speech", quota=0)).notes == []
+
+
 async def test_it_returns_at_a_start_that_comes_after_its_time(pool):
     await edited(pool, "susan", 1, quota=4, limit=6)
     await pool.stop()

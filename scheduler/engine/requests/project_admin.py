@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.messages import utc
 from springtide.scheduler.engine.requests import bookings, presets, quotas, ranges
 from springtide.scheduler.engine.state.booked import changed_quotas
 from springtide.scheduler.engine.state.endings import check_until, end_at, until_of
@@ -19,7 +20,15 @@ from springtide.scheduler.gpu_types import amount_words, limit_of, quota_of
 from springtide.scheduler.model import Amount, Environment, Project
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import UNDO, AuditRecord
-from springtide.scheduler.store.tables import POOL, EndingKind, JobRanges, PersonRecord, ProjectRecord, RuleScope
+from springtide.scheduler.store.tables import (
+    POOL,
+    EndingKey,
+    EndingKind,
+    JobRanges,
+    PersonRecord,
+    ProjectRecord,
+    RuleScope,
+)
 from springtide.scheduler.wire.wrong_values import wrong
 
 Members = Mapping[str, Sequence[str]]
@@ -183,6 +192,43 @@ def return_field(transaction: Transaction, name: str, field: str, value: Any, me
     Raises `Refusal` if that does not fit any more.
     """
     edit_project(transaction, name, _whole(transaction, {field: value}), POOL, members)
+
+
+def lost_returns(transaction: Transaction, members: Members) -> dict[EndingKey, str]:
+    """Return the values of projects that cannot return after changes for a time, each with why.
+
+    They return in the order of their ends, to the projects as they are now.
+    """
+    lost: dict[EndingKey, str] = {}
+    projects = transaction.policy_projects()
+    for ending in sorted(transaction.endings.values(), key=lambda ending: ending.until):
+        if ending.kind.value not in FIELDS or ending.subject not in projects:
+            continue
+        project = projects[ending.subject]
+        try:
+            edit = _whole(transaction, {ending.kind.value: ending.before})
+            changed = replace(project, **_changes(edit, transaction.types, project))
+            then = {**projects, project.name: changed}
+            _check(transaction, projects, then, project.name, members)
+        except Refusal as refusal:
+            lost[ending.key] = refusal.message
+        else:
+            projects = then
+    return lost
+
+
+def newly_lost(transaction: Transaction, before: Container[EndingKey], members: Members) -> list[str]:
+    """Return a sentence about each value that cannot return any more, but for those that could not ``before``."""
+    found = []
+    for key, why in lost_returns(transaction, members).items():
+        if key not in before:
+            ending = transaction.endings[key]
+            field, name = ending.kind.value.replace("_", " "), wording.given(ending.subject)
+            found.append(
+                f"The {field} of {name} cannot return to its value before at {utc(ending.until)}: {why} "
+                "It stays as it is until that fits."
+            )
+    return found
 
 
 def return_person(transaction: Transaction, name: str, quota: Amount, members: Members) -> None:
