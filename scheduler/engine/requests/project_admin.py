@@ -153,8 +153,12 @@ def edit_project(
     if not differ and not ended:
         return record
     transaction.projects.put(changed)
-    was, now = ({field: values[field] for field in differ} for values in (old, new))
     ends = {"until": edit.until} if ended and (edit.until is not None or not differ) else {}
+    touched = [field for field in old if field in differ or (ends and field in ended)]
+    was, now = ({field: values[field] for field in touched} for values in (old, new))
+    known = set(ended.values()) if ends else set()
+    if len(known) == 1 and None not in known:
+        was["until"] = known.pop()
     transaction.add_audit_entry(by, "project.change", name, was, {**now, **ends}, project=name)
     return changed
 
@@ -171,8 +175,8 @@ def _check_until_of(edit: wire.ProjectEdit) -> None:
 
 def _end_edit(
     transaction: Transaction, name: str, edit: wire.ProjectEdit, before: Mapping[str, Any], by: str
-) -> bool:
-    """Have the given fields of a project end when the edit says; return whether one ends at another time now.
+) -> dict[str, float | None]:
+    """Have the given fields of a project end when the edit says; return the earlier ends of those that it changes.
 
     ``before`` are the earlier values of those that change.
     """
@@ -182,8 +186,13 @@ def _end_edit(
         key = (FIELD_KINDS[field], name)
         if field in before or key in endings:
             end_at(transaction, key, edit.until, by, before.get(field))
-    keys = [(kind, name) for kind in FIELD_KINDS.values()]
-    return any(until_of(known, key) != until_of(endings, key) for key in keys)
+    ends = {field: (until_of(known, key), until_of(endings, key)) for field, key in _keys(name)}
+    return {field: was for field, (was, now) in ends.items() if was != now}
+
+
+def _keys(name: str) -> Iterator[tuple[str, EndingKey]]:
+    """Yield the fields of a project, with the keys of their ends."""
+    yield from ((field, (kind, name)) for field, kind in FIELD_KINDS.items())
 
 
 def return_field(transaction: Transaction, name: str, field: str, value: Any, members: Members) -> None:
