@@ -201,10 +201,11 @@ async def change_lead(call: Call, project: str, user: str, *, leads: bool, undoe
     if (user in before) is leads:
         return
     pool.hub.check_change(group, user, removed=not leads)
-    await (pool.groups.add if leads else pool.groups.remove)(group, user, who.token)
     changed = {"leads": before}, {"leads": sorted(set(before) ^ {user})}
     what = _kind("lead.add" if leads else "lead.remove", undoes)
-    await pool.engine.record(who.name, what, project, *changed, project=project, undoes=undoes)
+    with pool.group_changes.making(group):
+        await (pool.groups.add if leads else pool.groups.remove)(group, user, who.token)
+        await pool.engine.record(who.name, what, project, *changed, project=project, undoes=undoes)
 
 
 async def put_in(call: Call, project: str, user: str, *, undoes: int | None = None) -> None:
@@ -217,10 +218,11 @@ async def put_in(call: Call, project: str, user: str, *, undoes: int | None = No
     after = sorted({*before, user})
     members = await pool.groups.members()
     pool.engine.check_members(after={**members, project: after}, before=members)
-    await pool.groups.add(project, user, who.token)
     changed = {"members": before}, {"members": after}
     what = _kind("member.add", undoes)
-    await pool.engine.record(who.name, what, project, *changed, project=project, undoes=undoes)
+    with pool.group_changes.making(project):
+        await pool.groups.add(project, user, who.token)
+        await pool.engine.record(who.name, what, project, *changed, project=project, undoes=undoes)
 
 
 @route("DELETE", "/projects/{name}/members/{user}", Who.PROJECT_ADMINS)
@@ -237,10 +239,11 @@ async def take_out(call: Call, project: str, user: str, *, undoes: int | None = 
         return
     pool.hub.check_change(project, user, removed=True)
     after = sorted(set(before) - {user})
-    await pool.groups.remove(project, user, who.token)
     changed = {"members": before}, {"members": after}
     what = _kind("member.remove", undoes)
-    await pool.engine.record(who.name, what, project, *changed, project=project, undoes=undoes)
+    with pool.group_changes.making(project):
+        await pool.groups.remove(project, user, who.token)
+        await pool.engine.record(who.name, what, project, *changed, project=project, undoes=undoes)
 
 
 def _kind(what: str, undoes: int | None) -> str:

@@ -27,6 +27,7 @@ from springtide.scheduler.wire import (
 )
 from springtide.scheduler.wording import given
 
+PENDING = "pending"
 Number = Annotated[int, Meta(ge=1, le=1 << 53)]
 
 
@@ -34,7 +35,7 @@ Number = Annotated[int, Meta(ge=1, le=1 << 53)]
 async def requests(call: Call) -> ChangeRequests:
     """Return the caller's requests, and those that the caller may decide; pending ones first."""
     views = call.pool.engine.change_requests.listed(await call.pool.groups.members())
-    found = [replace(view, may_decide=_may_decide(call, view)) for view in views]
+    found = [_with_obstacle(call, replace(view, may_decide=_may_decide(call, view))) for view in views]
     return ChangeRequests(items=[view for view in found if view.may_decide or owns(call.caller, view.user)])
 
 
@@ -103,6 +104,17 @@ async def _one(call: Call, number: int) -> ChangeRequestView:
     if found is None:
         raise unknown_request(number)
     return found
+
+
+def _with_obstacle(call: Call, view: ChangeRequestView) -> ChangeRequestView:
+    """Return a request with what is in its way in the hub, unless something is in its way in the pool."""
+    if view.state != PENDING or view.obstacle or not isinstance(view.wanted, MembershipWanted):
+        return view
+    try:
+        call.pool.hub.check_change(view.wanted.project, view.user, removed=False)
+    except Refusal as refusal:
+        return replace(view, obstacle=f"{refusal.message} {refusal.hint}".strip())
+    return view
 
 
 def _may_decide(call: Call, view: ChangeRequestView) -> bool:

@@ -109,23 +109,25 @@ async def _carried_out(call: Call, question: Question, found: Outcome) -> PoolFi
     before = question.memberships.members
     made: list[str] = []
     gone: list[Change] = []
-    try:
-        for name in question.file.projects:
-            if name not in before:
-                await groups.create(name, token)
-                made.append(name)
-        for change in _changes(before, found.members, _leavers):
-            await groups.remove(change[0], change[1], token)
-            gone.append(change)
-        outcome = await engine.apply_pool_file(question)
-    except Refusal:
-        for project, person, *_ in reversed(gone):
-            await groups.add(project, person, token)
-        for name in made:
-            await groups.delete(name, token)
-        raise
-    for change in gone:
-        await _record(call, "member.remove", change, question.name)
+    leaving = list(_changes(before, found.members, _leavers))
+    with call.pool.group_changes.making(*{project for project, *_ in leaving}):
+        try:
+            for name in question.file.projects:
+                if name not in before:
+                    await groups.create(name, token)
+                    made.append(name)
+            for change in leaving:
+                await groups.remove(change[0], change[1], token)
+                gone.append(change)
+            outcome = await engine.apply_pool_file(question)
+        except Refusal:
+            for project, person, *_ in reversed(gone):
+                await groups.add(project, person, token)
+            for name in made:
+                await groups.delete(name, token)
+            raise
+        for change in gone:
+            await _record(call, "member.remove", change, question.name)
     await _add(call, _changes(_without(before, gone), found.members, _joiners), question.name)
     for name in outcome.unmade:
         await groups.delete(name, token)
@@ -136,16 +138,17 @@ async def _add(call: Call, changes: Iterator[Change], file: str) -> None:
     """Add people to groups. Raises `Refusal` that names the missing people if the hub refuses one of them."""
     for change in changes:
         project, person, *_ = change
-        try:
-            await call.pool.groups.add(project, person, call.caller.token)
-        except Refusal as refusal:
-            message = (
-                f"{given(person)} is not in {given(project)} yet, nor are members after her; all else is done. "
-                f"{refusal.message}"
-            )
-            hint = f"{refusal.hint} Then do the same again: finished steps stay.".strip()
-            raise Refusal(refusal.status, refusal.code, message, hint=hint) from refusal
-        await _record(call, "member.add", change, file)
+        with call.pool.group_changes.making(project):
+            try:
+                await call.pool.groups.add(project, person, call.caller.token)
+            except Refusal as refusal:
+                message = (
+                    f"{given(person)} is not in {given(project)} yet, nor are members after her; "
+                    f"all else is done. {refusal.message}"
+                )
+                hint = f"{refusal.hint} Then do the same again: finished steps stay.".strip()
+                raise Refusal(refusal.status, refusal.code, message, hint=hint) from refusal
+            await _record(call, "member.add", change, file)
 
 
 async def _record(call: Call, what: str, change: Change, file: str) -> None:

@@ -37,6 +37,7 @@ from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.tracking.tracker import Tracker
 from springtide.hub_extension.web.caller import Caller
+from springtide.hub_extension.web.group_changes import GroupChanges
 from springtide.hub_extension.web.hub import Groups
 from springtide.scheduler.engine import Engine
 from springtide.scheduler.lru_cache import LruCache
@@ -128,6 +129,7 @@ class Pool:
     notebooks: NotebookWatch = field(default_factory=NotebookWatch)
     sessions: Sessions = field(default_factory=Sessions)
     hub: HubConfiguration = field(default_factory=HubConfiguration)
+    group_changes: GroupChanges = field(default_factory=GroupChanges)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -17,6 +18,11 @@ from springtide.scheduler.wording import amount, listed
 
 SHOWN = 50
 """Number of entries in a table, unless another is asked for."""
+ABOUT = frozenset({"user", "name"})
+"""Values before a change that say what it is about, and that nothing follows."""
+UNNAMED = {"quota": 0, "build_quota": 0, "limit": None}
+"""Numbers of the GPU types that a table does not name, by the field that it is of."""
+NOTHING = object()
 
 
 @click.command()
@@ -56,16 +62,29 @@ def _row(entry: AuditEntry) -> tuple[str, ...]:
 
 
 def changes(entry: AuditEntry) -> str:
-    """Return the values that an entry changed: ``quota 2 → 4, reason a deadline``."""
-    names = dict.fromkeys((*entry.before, *entry.after))
+    """Return the values that an entry changed: ``quota 2 → 4, until 18:00 → none, reason a deadline``.
+
+    What an entry without later values had before follows ``before:``.
+    """
+    before, after = entry.before, entry.after
     said = []
-    for name in names:
-        was, now = (values.get(name) for values in (entry.before, entry.after))
-        if name in entry.before and name in entry.after:
-            said.append(f"{name} {_text(name, was)} → {_text(name, now)}")
+    for name in dict.fromkeys((*before, *after)):
+        was, now = (_text(name, _whole(name, values, entry)) for values in (before, after))
+        if name not in before or before[name] == after.get(name, NOTHING):
+            said.append(f"{name} {now}")
+        elif name in after:
+            said.append(f"{name} {was} → {now}")
         else:
-            said.append(f"{name} {_text(name, now if name in entry.after else was)}")
-    return ", ".join(said)
+            said.append(f"{name} {was}{'' if name in ABOUT or not after else ' → none'}")
+    return f"{'' if after or not said else 'before: '}{', '.join(said)}"
+
+
+def _whole(name: str, values: Mapping[str, Any], entry: AuditEntry) -> Any:
+    """Return a value of an entry; a table of GPU types has all types that it has before or after."""
+    value, was, now = values.get(name), entry.before.get(name), entry.after.get(name)
+    if name not in UNNAMED or not isinstance(was, dict) or not isinstance(now, dict) or value is None:
+        return value
+    return {gpu_type: value.get(gpu_type, UNNAMED[name]) for gpu_type in was | now}
 
 
 def _text(name: str, value: Any) -> str:

@@ -202,6 +202,8 @@ def set_project(*, name: str, until: float | None, as_json: bool, **values: Any)
     ends = "" if until is None else f" The values before return at {end_words(until)}."
     numbers = listed([number_words(field, value) for field, value in changes.items()])
     click.echo(one_line(f"{name} now has {numbers}.{ends}"))
+    for note in view.notes:
+        click.echo(one_line(note))
 
 
 def number_words(field: str, value: Any) -> str:

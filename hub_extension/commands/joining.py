@@ -48,12 +48,12 @@ def join(
         raise click.UsageError("Give at least one of --project, --build and --like.")
     with Client() as client:
         view = client.pool_file()
-        file = _file(view, name, projects, build, like)
+        file = membership_file(view, name, projects, build, like)
         title = f"“join {name}”"
         applied(client, file, title, dry_run=dry_run, yes=yes, as_json=as_json, version=view.version, partial=True)
 
 
-def _file(
+def membership_file(
     view: PoolFileView, name: str, projects: tuple[str, ...], build: Any, like: str | None
 ) -> dict[str, dict[str, Any]]:
     """Return the file that makes a person a member. Raises `click.UsageError` for projects that are not there."""
@@ -65,6 +65,14 @@ def _file(
     members = {project: () if part.members is UNSET else part.members for project, part in known.items()}
     of_other = [project for project, people in members.items() if like in people]
     joined = dict.fromkeys([*projects, *of_other])
+    managed = [project for project in joined if known[project].members is UNSET]
+    if managed:
+        message = (
+            f"{given(name)} cannot be put into {given(managed[0])}: the hub's authenticator decides who is in "
+            "which project. Change the group where people log in, and leave --project out to set a build quota "
+            "alone."
+        )
+        raise click.ClickException(message)
     if like is not None and not of_other and like not in view.file.people:
         raise click.UsageError(f"{given(like)} is in no project and has no build quota of one's own.")
     file: dict[str, dict[str, Any]] = {

@@ -248,7 +248,8 @@ def drain_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
             if drain is not None:
                 until = "" if drain.until is None else f", until {local(drain.until)}"
                 why = f": {drain.why}" if drain.why else ""
-                yield f"{what} was drained by {drain.by} at {local(drain.since)}{until}{why}"
+                by = drain.by if drain.booking is None else f"booking {drain.booking} of {drain.by}"
+                yield f"{what} was drained by {by} at {local(drain.since)}{until}{why}"
 
 
 def node_row(node: NodeView) -> tuple[object, ...]:
@@ -379,9 +380,12 @@ def undrain(*, names: tuple[str, ...], gpus: tuple[int, ...]) -> None:
     def act(place: tuple[str, int | None]) -> None:
         name, gpu = place
         client.undrain_node(name, gpu=gpu)
-        click.echo(one_line(f"{_named(name, gpu)} is not drained any more."))
-        if gpu is None:
-            for line in drain_lines(node for node in client.pool().nodes if node.name == name):
+        node = next((node for node in client.pool().nodes if node.name == name), None)
+        again = gpu is None and node is not None and node.drain is not None
+        ended = "is not drained any more by hand." if again else "is not drained any more."
+        click.echo(one_line(f"{_named(name, gpu)} {ended}"))
+        if node is not None:
+            for line in drain_lines([node if gpu is None else msgspec.structs.replace(node, gpus=[])]):
                 click.echo(one_line(f"Still drained: {line}"))
 
     with Client() as client:

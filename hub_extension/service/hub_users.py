@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
+from springtide.hub_extension.web.group_changes import GroupChanges
 from springtide.hub_extension.web.hub import Members
 from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.engine import Engine
@@ -45,6 +46,7 @@ class HubUserWatch:
     A name alone does not identify a person: another person may have received it. ``forget`` drops the remembered
     owners of tokens, after a name has passed from one person to another. ``leads``
     returns who administers which project, by the members of the groups; every project is the empty name.
+    ``changes`` are those that the pool makes itself: what a read says of their groups may be outdated.
     """
 
     def __init__(
@@ -53,7 +55,9 @@ class HubUserWatch:
         hub: Users,
         forget: Callable[[], None],
         leads: Callable[[Members], Mapping[str, Sequence[Lead]]] = lambda _: {},
+        changes: GroupChanges | None = None,
     ) -> None:
+        self._changes = changes or GroupChanges()
         self._forget = forget
         self._leads = leads
         self._engine = engine
@@ -61,6 +65,7 @@ class HubUserWatch:
         self._confirmed: LruCache[bytes, bool] = LruCache(MAX_CONFIRMED)
         self._looking = asyncio.Lock()
         self._changed = asyncio.Event()
+        self._changes.done = self.look_soon
 
     async def confirm(self, user: str, token: str) -> None:
         """Ensure that the pool's records of the name ``user`` belong to the token's owner.
@@ -106,6 +111,7 @@ class HubUserWatch:
                 await asyncio.wait_for(self._changed.wait(), LOOK_S)
 
     async def _look(self) -> None:
+        mark = self._changes.mark()
         groups = await self._hub.members(fresh=True)
         users = dict(await self._hub.users())
         for name in self._engine.hub_names() - users.keys():  # a page of a list may miss users while others leave
@@ -117,6 +123,6 @@ class HubUserWatch:
             project: sorted({lead.name for name in (project, "") for lead in by_project.get(name, ())})
             for project in self._engine.project_parents()
         }
-        if await self._engine.follow_hub(Seen(users, groups, leads)):
+        if await self._engine.follow_hub(Seen(users, groups, leads, self._changes.since(mark))):
             self._forget()
             self._confirmed = LruCache(MAX_CONFIRMED)

@@ -34,6 +34,7 @@ from springtide.hub_extension.tracking.forwarder import Forwarder
 from springtide.hub_extension.tracking.tracker import Tracker
 from springtide.hub_extension.tracking.trackers import open_trackers
 from springtide.hub_extension.web.auth import HubAuthenticator
+from springtide.hub_extension.web.group_changes import GroupChanges
 from springtide.hub_extension.web.hub import HubGroups
 from springtide.hub_extension.web.server import Server
 from springtide.scheduler import process_tuning
@@ -146,7 +147,10 @@ class Runtime:
             changed=forget_rights,
             managed=settings.hub.managed_groups,
         )
-        hub_users = HubUserWatch(engine, groups, forget=oauth.cache.clear, leads=settings.hub.leads)
+        changes = GroupChanges()
+        hub_users = HubUserWatch(
+            engine, groups, forget=oauth.cache.clear, leads=settings.hub.leads, changes=changes
+        )
         pool = Pool(
             engine=engine,
             groups=groups,
@@ -160,6 +164,7 @@ class Runtime:
             trackers=self._trackers(engine),
             sessions=Sessions(settings.sessions_per_user, settings.session_idle),
             hub=settings.hub,
+            group_changes=changes,
         )
         self._stack.push_async_callback(pool.sessions.close_all)
         deliverer = Deliverer(engine.outbox, engine.monthly_reports, setup.channels, self._clock)

@@ -94,6 +94,7 @@ class HubGroups:
         self._changed = changed
         self._known: Members = {}
         self._known_at = float("-inf")
+        self._changed_at = float("-inf")
         self._reading = asyncio.Lock()
 
     async def members(self, *, fresh: bool = False) -> Members:
@@ -101,7 +102,7 @@ class HubGroups:
         asked = self._clock()
         async with self._reading:
             since = asked if fresh else asked - MEMBERS_KEPT_S
-            if self._known_at < since:
+            if self._known_at < since or self._known_at <= self._changed_at:
                 read_at = self._clock()
                 self._known = await self._read()
                 self._known_at = read_at
@@ -201,7 +202,7 @@ class HubGroups:
         fine: frozenset[int] | set[int] = frozenset(),
     ) -> None:
         response = await self._ask(method, path, token, body)
-        self._known_at = float("-inf")
+        self._changed_at = self._clock()
         self._changed()
         if not 200 <= response.code < 300 and response.code not in fine:
             raise self._refused(response)

@@ -74,7 +74,7 @@ from springtide.scheduler.store.records import (
     JobSpec,
 )
 from springtide.scheduler.store.records.queries import MAX_LOOKED_AT
-from springtide.scheduler.store.tables import HubGroup, HubStanding
+from springtide.scheduler.store.tables import HubStanding
 from springtide.scheduler.wording import count, given, listed, plural
 
 T = TypeVar("T")
@@ -576,10 +576,16 @@ class Engine:
     async def edit_project(
         self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members
     ) -> wire.ProjectView:
-        """Change a project; the next plan follows it."""
+        """Change a project; the next plan follows it. Notes name values that cannot return any more."""
         check_use(edit, self.settings.images)
-        await self.change(lambda transaction: project_admin.edit_project(transaction, name, edit, by, members))
-        return self._project_view(name, members)
+
+        def change(transaction: Transaction) -> list[str]:
+            lost = project_admin.lost_returns(transaction, members)
+            project_admin.edit_project(transaction, name, edit, by, members)
+            return project_admin.newly_lost(transaction, lost, members)
+
+        notes = await self.change(change)
+        return replace(self._project_view(name, members), notes=notes)
 
     async def freeze(
         self, project: str, request: wire.FreezeRequest, by: str, *, members: Members
@@ -637,7 +643,8 @@ class Engine:
 
     def pool_file(self, memberships: Memberships) -> wire.PoolFileView:
         """Return projects, people and rules as a file."""
-        found = pool_file.present(self.state, memberships)
+        transaction = Transaction(self.state, self._nodes, self._parts.clock())
+        found = pool_file.present(transaction, memberships)
         return wire.PoolFileView(file=found, version=pool_file.version_of(found), locked=memberships.locked())
 
     def compare_pool_file(self, question: Question) -> Outcome:
@@ -672,8 +679,13 @@ class Engine:
         await self.change(lambda transaction: bookings.cancel(transaction, number, by))
 
     async def undrain_node(self, request: wire.UndrainRequest, by: str) -> None:
-        """Let jobs start on a node or GPU again."""
-        await self.change(lambda transaction: undrain(transaction, request, by))
+        """Let jobs start on a node or GPU again; a booking of it that has begun drains it from then on."""
+
+        def change(transaction: Transaction) -> None:
+            undrain(transaction, request, by)
+            bookings.follow(transaction)
+
+        await self.change(change)
 
     async def free_gpus(self, request: wire.FreeRequest, by: str) -> None:
         """Take the word of the admin ``by`` that something without a place has ended: its GPUs are free.
@@ -765,9 +777,7 @@ class Engine:
             if undoes is not None:
                 transaction.undone_entries.append(undoes)
             if what.removeprefix(UNDO) in project_admin.MEMBERSHIP:
-                known = transaction.hub_groups.get(subject)
-                leads = () if known is None else known.leads
-                transaction.hub_groups.put(HubGroup(subject, tuple(after["members"]), leads))
+                hub_users.record_change(transaction, subject, before["members"], after["members"])
             return transaction.add_audit_entry(who, what, subject, before, after, project=project)
 
         return await self.change(add)

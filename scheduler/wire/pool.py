@@ -82,6 +82,8 @@ class DrainView(Answer, frozen=True, kw_only=True):
     finish: bool
     until: float | None = None
     """When it ends by itself; None if it does not."""
+    booking: int | None = None
+    """The number of the booking that the node is drained for, and that ``by`` has made; None for no booking."""
 
 
 class GpuCell(Answer, frozen=True, kw_only=True):
@@ -212,6 +214,8 @@ class ProjectView(Answer, frozen=True, kw_only=True):
     freeze: FreezeView | None = None
     endings: dict[str, EndingView] = {}
     """The fields whose present values end by themselves."""
+    notes: list[str] = []
+    """What a change of it brings about elsewhere, in sentences; only in the answer to that change."""
 
 
 class TypeUse(Answer, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from hostile_text import HOSTILE, MARKUP
 
+from springtide.hub_extension.api.hub_configuration import HubConfiguration
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler import wire
 
@@ -155,3 +156,15 @@ async def test_a_hostile_reason_is_refused_and_markup_is_text(pool: Any) -> None
     made = await asked(pool, "robin", QUOTA, MARKUP)
     assert (await decide(pool, "admin", made["number"], "refuse", why=HOSTILE)).status_code == 422
     assert (await seen(pool, "admin"))[made["number"]]["why"] == MARKUP
+
+
+async def test_a_membership_that_the_authenticator_decides_about_says_so_at_once(start: Any) -> None:
+    running = await start(hub=HubConfiguration(managed_groups=True))
+    made = await asked(running, "jemma", JOIN)
+    assert made["obstacle"].startswith("The hub's authenticator decides who is in which group:")
+    assert made["obstacle"].endswith("Change the group where people log in.")
+    refused = await decide(running, "admin", made["number"])
+    assert refused.status_code == 409
+    assert "The hub's authenticator decides" in refused.text
+    await decide(running, "admin", made["number"], "refuse", why="no")
+    assert (await seen(running, "jemma"))[made["number"]]["obstacle"] == ""

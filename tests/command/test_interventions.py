@@ -170,6 +170,22 @@ def test_a_drain_says_until_when(run: Run) -> None:
         run("undrain", node, user="admin")
 
 
+def test_undrain_says_that_a_booking_drains_the_node_from_then_on(run: Run) -> None:
+    nodes = run("nodes", "--json", user="admin").json
+    node = next(each["name"] for each in nodes if each["environment"] == "train")
+    made = run("book", node, "--for", "1h", "--reason", "A fan.", user="admin")
+    assert made.code == 0, made.err
+    number = made.out.split()[1].rstrip(":")
+    try:
+        assert run("drain", node, "--reason", "mine", user="admin").code == 0
+        done = run("undrain", node, user="admin")
+        assert f"{node} is not drained any more by hand." in done.out, done.err
+        assert f"Still drained: {node} was drained by booking {number} of admin" in done.out
+    finally:
+        run("unbook", number, user="admin")
+    assert f"{node} was drained" not in run("nodes", user="admin").out
+
+
 def test_a_maintenance_is_booked_shown_and_cancelled(run: Run) -> None:
     nodes = run("nodes", "--json", user="admin").json
     node = next(each["name"] for each in nodes if each["environment"] == "train")

@@ -121,6 +121,8 @@ def test_who_drained_a_node_or_a_gpu_is_told_with_the_reason() -> None:
     assert first.startswith("GPU 1 of here was drained by springtide at 1970-01-12 ")
     assert first.endswith(": It reported the Xid error 79.")
     assert second.startswith("here was drained by admin at 1970-01-12 ")
+    booked = replace(node, gpus=[], drain=replace(by_admin, booking=7))
+    assert next(iter(drain_lines([booked]))).startswith("here was drained by booking 7 of admin at 1970-01-12 ")
 
 
 def test_a_node_tells_for_how_many_workers_it_has_rdma() -> None:

@@ -176,7 +176,7 @@ async def test_the_past_has_the_end_of_a_maintenance_and_of_a_raised_quota(two, 
             await two.restart()
             await two.idle()
     assert await changes(two, start) == ([{"one": False}, {"one": True}], [{"susan": 4}, {"susan": 2}])
-    assert await trail(two, "node") == [("admin", "node.drain"), ("springtide", "node.undrain")]
+    assert await trail(two, "node") == [("springtide", "node.drain"), ("springtide", "node.undrain")]
 
 
 async def test_the_past_has_the_cancelling_of_a_maintenance_that_holds(two):
@@ -188,7 +188,7 @@ async def test_the_past_has_the_cancelling_of_a_maintenance_that_holds(two):
     await two.engine.cancel_booking(made.booking.number, "susan")
     await two.later(HOUR)
     assert (await changes(two, start))[0] == [{"one": False}, {"one": True}]
-    assert await trail(two, "node") == [("admin", "node.drain"), ("susan", "node.undrain")]
+    assert await trail(two, "node") == [("springtide", "node.drain"), ("susan", "node.undrain")]
 
 
 async def test_the_past_has_each_time_of_a_maintenance_that_comes_again(two):
@@ -215,6 +215,22 @@ async def test_a_drain_of_an_admin_outlasts_a_maintenance(two):
     await two.later(2 * HOUR)
     assert numbers(two) == []
     assert node(two, "one").drain.why == "broken"
+
+
+async def test_a_booking_drains_its_node_at_once_when_the_drain_of_an_admin_ends(two):
+    made = await booked(two, "one", start=0)
+    booking = made.booking.number
+    assert node(two, "one").drain.booking == booking
+    await two.engine.drain_node(wire.DrainRequest(node="one", why="mine"), "susan")
+    assert (node(two, "one").drain.by, node(two, "one").drain.booking) == ("susan", None)
+    await two.engine.undrain_node(wire.UndrainRequest(node="one"), "susan")
+    assert (node(two, "one").drain.by, node(two, "one").drain.booking) == ("admin", booking)
+    assert await trail(two, "node") == [
+        ("springtide", "node.drain"),
+        ("susan", "node.drain"),
+        ("susan", "node.undrain"),
+        ("springtide", "node.drain"),
+    ]
 
 
 async def test_a_node_in_maintenance_is_undrained_by_cancelling(two):

@@ -162,3 +162,20 @@ async def test_the_owner_of_an_edited_job_reads_who_changed_what_and_why_until_i
     assert said in (await pool.job(job.id)).reason.text
     pool.executor.end(pool.key(busy.id), code=0)
     assert said not in (await pool.state(job.id, "running")).reason.text
+
+
+async def test_what_the_owner_changes_later_is_no_longer_said_of_the_administrator(make_pool):
+    told = NotificationSettings(CHANNELS, WITH_ADDRESS, {EMAIL: frozenset({NotificationEvent.EDITED})})
+    pool = await make_pool(settings=replace(EngineSettings(), notifications=told))
+    busy = await pool.submit("susan", gpus=8, name="busy", priority=90, rotate=False)
+    await pool.state(busy.id, "running")
+    job = await pool.submit("susan", gpus=8, name="waits")
+    await edited(pool, job.id, project="joe", priority="high", time_limit="2h")
+    both = "An administrator, “admin”, changed its priority and time limit and moved it to the project “joe”."
+    assert both in (await pool.job(job.id)).reason.text
+    moved = await edited(pool, job.id, by="susan", project="jemma")
+    assert "An administrator, “admin”, changed its priority and time limit." in moved.reason.text
+    changed = await edited(pool, job.id, by="susan", priority=60)
+    assert "An administrator, “admin”, changed its time limit." in changed.reason.text
+    assert "administrator" not in (await edited(pool, job.id, by="susan", time_limit="3h")).reason.text
+    assert len(await pool.engine.outbox.waiting(("susan", EMAIL))) == 1

@@ -40,6 +40,20 @@ async def test_a_quota_for_a_time_returns_and_both_are_in_the_trail(pool):
     assert await trail(pool, "project") == [("springtide", {"quota": 4}, {"quota": 2})]
 
 
+async def test_a_change_says_which_value_cannot_return_any_more(pool):
+    for name in ("speech", "robots"):
+        edit = wire.ProjectEdit(quota=1, parent="susan")
+        await pool.engine.create_project(name, edit, "admin", members={})
+    assert (await edited(pool, "speech", 1, quota=0)).notes == []
+    assert (await edited(pool, "robots", weight=2)).notes == []
+    [note] = (await edited(pool, "robots", quota=2)).notes
+    assert note.startswith("The quota of “speech” cannot return to its value before at ")
+    assert "the quota of “susan” is 2" in note
+    assert note.endswith("It stays as it is until that fits.")
+    assert (await edited(pool, "robots", weight=3)).notes == []
+    assert (await edited(pool, "speech", quota=0)).notes == []
+
+
 async def test_it_returns_at_a_start_that_comes_after_its_time(pool):
     await edited(pool, "susan", 1, quota=4, limit=6)
     await pool.stop()
@@ -86,9 +100,14 @@ async def test_another_end_alone_is_an_entry(pool):
     await edited(pool, "susan", 1, quota=4)
     later = pool.clock.now + 2 * HOUR
     await edited(pool, "susan", 2, quota=4)
-    assert await trail(pool, "project") == [("admin", {}, {"until": later})]
+    was, now = {"quota": 4, "until": later - HOUR}, {"quota": 4, "until": later}
+    assert await trail(pool, "project") == [("admin", was, now)]
+    newest = (await pool.engine.audit(None, 1, AuditQuery(what="project"))).items[0]
+    await pool.engine.undo(newest.id, "admin", members={})
+    assert project(pool).endings["quota"] == wire.EndingView(until=later - HOUR, by="admin", before=2)
     await edited(pool, "susan", quota=4)
-    assert await trail(pool, "project") == [("admin", {}, {"until": None})]
+    was, now = {"quota": 4, "until": later - HOUR}, {"quota": 4, "until": None}
+    assert await trail(pool, "project") == [("admin", was, now)]
 
 
 async def test_a_change_that_is_taken_back_does_not_end_any_more(pool):

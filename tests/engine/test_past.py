@@ -102,6 +102,36 @@ def test_a_job_that_has_not_ended_runs_as_long_as_similar_ones_or_twice_as_long_
     assert alone.jobs[0].duration == 1600
 
 
+def test_what_a_pause_lost_of_a_job_that_has_not_ended_counts_as_run() -> None:
+    lost = {"state": AttemptState.PAUSED, "asked_at": 1790.0, "asked_why": Reason("engine-held")}
+    made = sent(1, 1000, (1020, 1800, lost))
+    waits = made.with_standing(state=JobState.PAUSED, ended=None)
+    assert document(past(waits)).jobs[0].duration == 2 * 780
+    again = sent(1, 1000, (1020, 1800, lost), (1900, None, {}))
+    assert document(past(again)).jobs[0].duration == 2 * 780
+    cancelled = made.with_standing(state=JobState.CANCELLED, ended=1900.0)
+    assert document(past(cancelled)).jobs[0].duration == 780
+
+
+def test_a_job_that_a_budget_paused_stays_paused_until_it_ran_again() -> None:
+    why = Reason("limit-lowered", {"at": "vision", "budget_of": "vision"})
+    paused = {"state": AttemptState.PAUSED, "asked_at": 1290.0, "asked_why": why, "saved": 1299.0}
+    jobs = sent(1, 1100, (1200, 1300, paused), (1700, 1900, {})), sent(2, 1100, (1200, 1300, paused))
+    made = document(past(jobs[0], jobs[1].with_standing(state=JobState.PAUSED, ended=None)))
+    assert [job.away for job in made.jobs] == [((290, 700),), ((290, 1000),)]
+    assert sum("budget" in note for note in made.notes) == 1
+
+
+def test_a_budget_that_was_spent_in_the_span_is_among_the_notes() -> None:
+    def notes(at: float) -> str:
+        return " ".join(
+            document(past(sent(1, 1100, (1200, 1300, {})), audit=[entry(at, "budget.spent", "vision")])).notes
+        )
+
+    assert "budgets keep no other job waiting here" in notes(1500)
+    assert "budget" not in notes(500)
+
+
 def test_a_person_who_pauses_a_job_keeps_it_from_running_until_it_runs_again() -> None:
     asked = {"state": AttemptState.PAUSED, "asked_at": 1290.0, "asked_why": Reason("engine-held"), "saved": 1299.0}
     made = document(past(sent(1, 1100, (1200, 1300, asked), (1700, 1900, {}))))

@@ -242,6 +242,20 @@ async def test_a_value_for_a_time_counts_as_the_one_that_returns(pool):
     assert quotas(pool)["joe"] == 2
 
 
+async def test_a_value_that_cannot_return_any_more_is_not_in_the_file(pool):
+    until = pool.clock() + 3600
+    for name in ("speech", "robots"):
+        edit = wire.ProjectEdit(quota=1, parent="joe")
+        await pool.engine.create_project(name, edit, "admin", members=MEMBERS)
+    await pool.engine.edit_project("speech", wire.ProjectEdit(quota=0, until=until), "admin", members=MEMBERS)
+    assert exported(pool)["projects"]["speech"]["quota"] == 1
+    await pool.engine.edit_project("robots", wire.ProjectEdit(quota=2), "admin", members=MEMBERS)
+    file = exported(pool)
+    assert [file["projects"][name]["quota"] for name in ("joe", "speech", "robots")] == [2, 0, 2]
+    assert reasons(compare(pool, file)) == []
+    assert texts(compare(pool, file)) == []
+
+
 async def test_members_whom_the_hub_decides_about_are_left_alone_and_named(pool):
     file = {"projects": {"joe": {"quota": 1, "members": ["susan"]}}}
     managed = compare(pool, file, memberships(managed=True))

@@ -172,7 +172,17 @@ def test_the_trail_is_chosen_and_saved_and_a_lead_sees_hers(visit: Visit, pool: 
     with pytest.raises(Refusal):
         pool.run(pool.engine.hold(job.id, "lead", WHY))
     pool.run(pool.engine.edit_project("nlp", wire.ProjectEdit(weight=2.0), "admin", members={}))
+    budget = {"amount": 100.0, "unit": "gpu-hours", "beyond": "tell"}
+    pool.run(pool.engine.record("admin", "project.budget", "vision", budget, {}, project="vision"))
+    drains = {"why": "fw2", "finish": False, "until": 1e9}, {"why": "mine", "finish": False}
+    pool.run(pool.engine.record("admin", "node.drain", "train-1", *drains, project="vision"))
+    tables = {"quota": {"t4": 2, "a100": 1}}, {"quota": {"t4": 2}}
+    pool.run(pool.engine.record("admin", "project.change", "vision", *tables, project="vision"))
     page = visit("lead", "admin")
+    rows = page.get_by_test_id("audit-row")
+    expect(rows.nth(0)).to_contain_text("quota 2 t4, 1 a100 → 2 t4, 0 a100")
+    expect(rows.nth(1)).to_contain_text(re.compile(r"why fw2 → mine, until .*2001.* → none"))
+    expect(rows.nth(2)).to_contain_text(": before: amount 100, unit gpu-hours, beyond tell")
     page.get_by_test_id("audit-what").select_option("job")
     expect(page.get_by_test_id("audit-row").first).to_contain_text("lead put on hold the job")
     expect(page.get_by_test_id("audit")).not_to_contain_text("changed project")

@@ -317,8 +317,8 @@ def _events(before: JobRecord, after: JobRecord, now: float) -> Iterator[Told]:
         yield from _interruption(after, ended)
     elif after.standing.held and not before.standing.held and before.live is None:
         yield from _hold(after)
-    edit = after.standing.edited
-    if edit is not None and edit != before.standing.edited:
+    edit, known = after.standing.edited, before.standing.edited
+    if edit is not None and (known is None or edit.at != known.at):
         why = messages.edited(edit, after.spec.project)
         yield NotificationEvent.EDITED, _title("notify-edited", after, edit.by), (why,)
     if after.state is JobState.RUNNING and before.state is not JobState.RUNNING:

@@ -35,6 +35,9 @@ PLANNED = (
 """Options of jobs that decide where and when they run."""
 SAVED_IN_TIME = 5.0
 """Seconds before the end of a paused attempt in which its last checkpoint counts as one that it was asked for."""
+BUDGETS = (
+    "Jobs that a spent budget paused stay paused until they ran again; budgets keep no other job waiting here."
+)
 UNKNOWN_RUN_TIME = 3_600.0
 """Run time of a job of which nothing is known, in seconds."""
 
@@ -68,6 +71,7 @@ def job_parts(
     ends = {job.id: job.standing.ended for job in running}
     known = _run_times(running)
     parts, restarts, guessed, held = [], [], 0, 0
+    restrained = any(True for job in running for _ in _paused_by_budget(job, period))
     for job in running:
         away, paused = _away(job, period, stops, ends)
         held += paused
@@ -79,7 +83,8 @@ def job_parts(
             _part(job, period, work, away=away, usual=known.usual(job.spec) if guess else None, types=types)
         )
     deleted = list(_deleted(forgotten, period, types))
-    return JobParts([*parts, *deleted], _notes(guessed, held, len(deleted)), restarts)
+    notes = _notes(guessed, held, len(deleted))
+    return JobParts([*parts, *deleted], [*notes, BUDGETS] if restrained else notes, restarts)
 
 
 def _notes(guessed: int, held: int, deleted: int) -> list[str]:
@@ -99,11 +104,14 @@ def _notes(guessed: int, held: int, deleted: int) -> list[str]:
 
 
 class _Work:
-    """What the attempts of a job did, in seconds with all its workers; ``before`` the period, and in ``total``."""
+    """What the attempts of a job did, in seconds with all its workers; ``before`` the period, and in ``total``.
+
+    ``reached`` is the most that it has done without an end: more than ``total`` if a pause lost some of it.
+    """
 
     def __init__(self, job: JobRecord, period: Period) -> None:
         full = job.spec.workers * job.spec.gpus
-        self.total = self.before = 0.0
+        self.total = self.before = self.reached = 0.0
         self.restarts: list[float] = []
         self.live: AttemptRecord | None = None
         self.spacings: list[float] = []
@@ -116,7 +124,9 @@ class _Work:
                 begun = attempt.started
             lost = lost_work(attempt) if attempt.state is AttemptState.PAUSED else 0.0
             rate = attempt.gpus / full
-            done = max(0.0, ended - begun) * rate - lost / full
+            ran = max(0.0, ended - begun) * rate
+            done = ran - lost / full
+            self.reached = max(self.reached, self.total + ran)
             self.total += done
             if ended <= period.start:
                 self.before += done
@@ -154,9 +164,11 @@ def _part(
     options["gpu_types"] = tuple(name for name in spec.options.gpu_types if name in types)
     duration = work.total
     if not job.state.final:
-        duration = max(usual or 0.0, 2.0 * work.total) or UNKNOWN_RUN_TIME
+        duration = max(usual or 0.0, 2.0 * work.reached) or UNKNOWN_RUN_TIME
     elif not job.attempts:
         duration = usual or UNKNOWN_RUN_TIME
+    elif job.state is not JobState.SUCCEEDED:
+        duration = work.reached
     started = standing.started is not None and standing.started < period.start
     never_ran = job.state is JobState.CANCELLED and standing.started is None and standing.ended is not None
     return JobPart(
@@ -204,7 +216,9 @@ def _away(
     asked = _paused_by_people(job, period, stops.pauses.get(job.id, ()))
     paused = [each for each in asked if not any(start <= each[0] < end for start, end in known)]
     last = period.end if job.standing.ended is None else job.standing.ended
-    return tuple(_joined([*found, *paused], period, job.spec.submitted, last)), bool(paused)
+    return tuple(
+        _joined([*found, *paused, *_paused_by_budget(job, period)], period, job.spec.submitted, last)
+    ), bool(paused)
 
 
 def _first_created(job: JobRecord, period: Period) -> float:
@@ -220,8 +234,21 @@ def _paused_by_people(job: JobRecord, period: Period, waiting: Iterable[float]) 
     )
     for at in (*running, *waiting):
         if at is not None:
-            again = next((each.created for each in job.attempts if each.created > at), job.standing.ended)
-            yield at, period.end if again is None else again
+            yield at, _ran_again(job, period, at)
+
+
+def _paused_by_budget(job: JobRecord, period: Period) -> Iterator[tuple[float, float]]:
+    """Yield the stretches from each pause for which a budget was spent until the job ran again."""
+    for attempt in job.attempts:
+        why, at = attempt.asked_why, attempt.asked_at
+        if why is not None and at is not None and "budget_of" in why.params:
+            yield at, _ran_again(job, period, at)
+
+
+def _ran_again(job: JobRecord, period: Period, paused: float) -> float:
+    """Return when a job that was paused ran again, or ended, or the end of the period."""
+    again = next((each.created for each in job.attempts if each.created > paused), job.standing.ended)
+    return period.end if again is None else again
 
 
 def _joined(

@@ -9,7 +9,7 @@ from statistics import median
 
 from msgspec import structs
 
-from springtide.scheduler.engine.past.jobs import job_parts
+from springtide.scheduler.engine.past.jobs import BUDGETS, job_parts
 from springtide.scheduler.engine.past.period import Period
 from springtide.scheduler.engine.past.pool import drain_changes, past_nodes, past_projects, seen_nodes, stops_of
 from springtide.scheduler.gpu_types import pool_types
@@ -65,7 +65,7 @@ def scenario_of(past: Past, present: Present, start: float, end: float) -> Docum
         ),
         origin=period.origin,
         prices=present.prices,
-        notes=[*ALWAYS, *jobs.notes, *_notes(past, period)],
+        notes=list(dict.fromkeys([*ALWAYS, *jobs.notes, *_notes(past, period)])),
     )
 
 
@@ -97,6 +97,8 @@ def _notes(past: Past, period: Period) -> list[str]:
     }
     if changed:
         notes.append(f"Of projects the {listed(sorted(changed))} of now counts for the whole time.")
+    if any(entry.what == "budget.spent" and entry.at > period.start for entry in past.audit):
+        notes.append(BUDGETS)
     known = min((fact.start for fact in past.facts if fact.kind is FactKind.GPUS), default=period.end)
     if known > period.start + 1.0:
         notes.append("The numbers of GPUs and the quotas before they were first recorded are those of then.")

@@ -119,7 +119,8 @@ def _drain_node(transaction: Transaction, node: Node, record: DrainRecord) -> No
         if replace(before, by=record.by) == record:
             return
     transaction.drains.put(record)
-    transaction.add_audit_entry(record.by, "node.drain", node.name, _shown(before), _shown(record))
+    by = record.by if record.booking is None else POOL
+    transaction.add_audit_entry(by, "node.drain", node.name, _shown(before), _shown(record))
     if not record.finish and node.environment is Environment.TRAIN:
         reason = messages.node_drained(node.name, record.by, record.why)
         _pause(transaction, reason, lambda place: place[0] == node.name)
@@ -217,7 +218,9 @@ def _subject(node: Node, gpu: Gpu) -> str:
 def _shown(record: DrainRecord | GpuDrainRecord | None) -> dict[str, object]:
     if record is None:
         return {}
-    shown = {"why": record.why, "finish": record.finish}
+    shown: dict[str, object] = {"why": record.why, "finish": record.finish}
+    if isinstance(record, DrainRecord) and record.booking is not None:
+        shown["booking"] = record.booking
     return shown if record.until is None else {**shown, "until": record.until}
 
 

@@ -64,6 +64,8 @@ def edit_job(
     _record(transaction, job.spec, after, reason, by)
     if by != job.spec.user:
         _tell(transaction, job.spec, after, reason, by)
+    else:
+        _leave_to_owner(transaction, job.spec, after)
 
 
 def _changes(part: JobRecord, edit: wire.JobEdit) -> dict[str, Any]:
@@ -117,6 +119,20 @@ def _tell(transaction: Transaction, before: JobSpec, after: JobSpec, reason: str
     changed = tuple(name for name in wire.OPTIONS_EDITED if was[name] != now[name])
     moved = before.project if before.project != after.project else ""
     transaction.put_job(job.with_standing(edited=Edited(by, changed, moved, reason, transaction.now)))
+
+
+def _leave_to_owner(transaction: Transaction, before: JobSpec, after: JobSpec) -> None:
+    """Take what the owner has changed out of the note of what another person changed before."""
+    job = transaction.job(after.id)
+    assert job is not None
+    edit = job.standing.edited
+    if edit is None:
+        return
+    was, now = _shown(before), _shown(after)
+    options = tuple(name for name in edit.options if was[name] == now[name])
+    moved = edit.moved if before.project == after.project else ""
+    left = edit._replace(options=options, moved=moved) if options or moved else None
+    transaction.put_job(job.with_standing(edited=left))
 
 
 def _shown(spec: JobSpec) -> dict[str, Any]:

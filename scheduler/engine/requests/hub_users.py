@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from springtide.scheduler.engine.state import lifecycle
@@ -20,11 +20,15 @@ OUTSIDE = "{name} is in no project any more. Add her to one in JupyterHub, which
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The users of JupyterHub, by name with the identity of each, the members of groups, and leads of projects."""
+    """The users of JupyterHub, by name with the identity of each, the members of groups, and leads of projects.
+
+    ``changing`` are groups that the pool has changed meanwhile: their members are those that it has recorded.
+    """
 
     users: Mapping[str, str]
     groups: Mapping[str, Sequence[str]]
     leads: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    changing: Collection[str] = ()
 
 
 def follow(transaction: Transaction, seen: Seen) -> bool:
@@ -37,6 +41,8 @@ def follow(transaction: Transaction, seen: Seen) -> bool:
     those of people who come back are released.
     """
     _follow_names(transaction, seen.users)
+    recorded = {name: known.members for name in seen.changing if (known := transaction.hub_groups.get(name))}
+    seen = replace(seen, groups={**seen.groups, **recorded})
     _follow_groups(transaction, seen)
     _follow_standing(transaction, seen)
     return bool(transaction.renamed)
@@ -87,6 +93,13 @@ def _follow_groups(transaction: Transaction, seen: Seen) -> None:
         transaction.hub_groups.put(after)
         if before is not None:
             _record_members(transaction, project, set(before.members), set(after.members))
+
+
+def record_change(transaction: Transaction, project: str, before: Collection[str], after: Collection[str]) -> None:
+    """Note a change of the members of a project that the pool has made in JupyterHub itself."""
+    known = transaction.hub_groups.get(project) or HubGroup(project, tuple(before))
+    members = (set(known.members) - set(before)) | set(after)
+    transaction.hub_groups.put(replace(known, members=tuple(sorted(members))))
 
 
 def _record_members(transaction: Transaction, project: str, before: set[str], after: set[str]) -> None:

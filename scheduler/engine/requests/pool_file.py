@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import as_table
 from springtide.scheduler.model import Amount
 from springtide.scheduler.refusal import Refusal, unknown_project
-from springtide.scheduler.store.tables import EndingKind, HubStanding, IdleRule, RuleKey, RuleScope
+from springtide.scheduler.store.tables import EndingKey, EndingKind, HubStanding, IdleRule, RuleKey, RuleScope
 from springtide.scheduler.wire import PersonPart, PoolFile, PoolFileProblem, PresetPart, ProjectPart
 from springtide.scheduler.wording import given, quoted
 
@@ -79,18 +79,19 @@ class Outcome:
     unmade: Sequence[str] = ()
 
 
-def present(tables: State | Transaction, memberships: Memberships) -> PoolFile:
+def present(tables: Transaction, memberships: Memberships) -> PoolFile:
     """Return the pool as a file: parents before the projects in them, all by name.
 
-    A value that ends by itself counts as the one that returns. Members are left out where the pool does not decide
-    about them.
+    A value that ends by itself counts as the one that returns, if that still fits. Members are left out where the
+    pool does not decide about them.
     """
+    lost = project_admin.lost_returns(tables, memberships.members)
     rules = {key: _lasting_rule(tables, key) for key in _rule_keys(tables)}
     people = {*tables.people, *(name for scope, name in rules if scope is RuleScope.PERSON)}
     endings = {name for kind, name in tables.endings if kind is EndingKind.PERSON}
     parts = {name: _person(tables, name, rules) for name in sorted({*people, *endings})}
     return PoolFile(
-        projects={name: _project(tables, name, rules, memberships) for name in _in_tree(tables)},
+        projects={name: _project(tables, name, rules, memberships, lost) for name in _in_tree(tables)},
         people={name: part for name, part in parts.items() if part != PersonPart(build_quota=None, idle=None)},
         idle=rules.get(POOL_RULE),
         presets=_presets(tables, presets.POOL),
@@ -190,12 +191,17 @@ def _in_tree(tables: State | Transaction) -> Iterator[str]:
 
 
 def _project(
-    tables: State | Transaction, name: str, rules: Mapping[RuleKey, wire.IdleRule | None], memberships: Memberships
+    tables: Transaction,
+    name: str,
+    rules: Mapping[RuleKey, wire.IdleRule | None],
+    memberships: Memberships,
+    lost: Container[EndingKey],
 ) -> ProjectPart:
     record = tables.projects[name]
     fields = {
-        each: _lasting(tables, (EndingKind(each), name), getattr(record.project, each))
+        each: value if (key := (EndingKind(each), name)) in lost else _lasting(tables, key, value)
         for each in project_admin.FIELDS
+        for value in [getattr(record.project, each)]
     }
     for each in project_admin.AMOUNTS:
         fields[each] = shown_amount(tables, each, fields[each])

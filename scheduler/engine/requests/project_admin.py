@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.messages import utc
 from springtide.scheduler.engine.requests import bookings, presets, quotas, ranges
 from springtide.scheduler.engine.state.booked import changed_quotas
 from springtide.scheduler.engine.state.endings import check_until, end_at, until_of
@@ -19,7 +20,15 @@ from springtide.scheduler.gpu_types import amount_words, limit_of, quota_of
 from springtide.scheduler.model import Amount, Environment, Project
 from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
 from springtide.scheduler.store.records import UNDO, AuditRecord
-from springtide.scheduler.store.tables import POOL, EndingKind, JobRanges, PersonRecord, ProjectRecord, RuleScope
+from springtide.scheduler.store.tables import (
+    POOL,
+    EndingKey,
+    EndingKind,
+    JobRanges,
+    PersonRecord,
+    ProjectRecord,
+    RuleScope,
+)
 from springtide.scheduler.wire.wrong_values import wrong
 
 Members = Mapping[str, Sequence[str]]
@@ -144,8 +153,12 @@ def edit_project(
     if not differ and not ended:
         return record
     transaction.projects.put(changed)
-    was, now = ({field: values[field] for field in differ} for values in (old, new))
     ends = {"until": edit.until} if ended and (edit.until is not None or not differ) else {}
+    touched = [field for field in old if field in differ or (ends and field in ended)]
+    was, now = ({field: values[field] for field in touched} for values in (old, new))
+    known = set(ended.values()) if ends else set()
+    if len(known) == 1 and None not in known:
+        was["until"] = known.pop()
     transaction.add_audit_entry(by, "project.change", name, was, {**now, **ends}, project=name)
     return changed
 
@@ -162,8 +175,8 @@ def _check_until_of(edit: wire.ProjectEdit) -> None:
 
 def _end_edit(
     transaction: Transaction, name: str, edit: wire.ProjectEdit, before: Mapping[str, Any], by: str
-) -> bool:
-    """Have the given fields of a project end when the edit says; return whether one ends at another time now.
+) -> dict[str, float | None]:
+    """Have the given fields of a project end when the edit says; return the earlier ends of those that it changes.
 
     ``before`` are the earlier values of those that change.
     """
@@ -173,8 +186,13 @@ def _end_edit(
         key = (FIELD_KINDS[field], name)
         if field in before or key in endings:
             end_at(transaction, key, edit.until, by, before.get(field))
-    keys = [(kind, name) for kind in FIELD_KINDS.values()]
-    return any(until_of(known, key) != until_of(endings, key) for key in keys)
+    ends = {field: (until_of(known, key), until_of(endings, key)) for field, key in _keys(name)}
+    return {field: was for field, (was, now) in ends.items() if was != now}
+
+
+def _keys(name: str) -> Iterator[tuple[str, EndingKey]]:
+    """Yield the fields of a project, with the keys of their ends."""
+    yield from ((field, (kind, name)) for field, kind in FIELD_KINDS.items())
 
 
 def return_field(transaction: Transaction, name: str, field: str, value: Any, members: Members) -> None:
@@ -183,6 +201,43 @@ def return_field(transaction: Transaction, name: str, field: str, value: Any, me
     Raises `Refusal` if that does not fit any more.
     """
     edit_project(transaction, name, _whole(transaction, {field: value}), POOL, members)
+
+
+def lost_returns(transaction: Transaction, members: Members) -> dict[EndingKey, str]:
+    """Return the values of projects that cannot return after changes for a time, each with why.
+
+    They return in the order of their ends, to the projects as they are now.
+    """
+    lost: dict[EndingKey, str] = {}
+    projects = transaction.policy_projects()
+    for ending in sorted(transaction.endings.values(), key=lambda ending: ending.until):
+        if ending.kind.value not in FIELDS or ending.subject not in projects:
+            continue
+        project = projects[ending.subject]
+        try:
+            edit = _whole(transaction, {ending.kind.value: ending.before})
+            changed = replace(project, **_changes(edit, transaction.types, project))
+            then = {**projects, project.name: changed}
+            _check(transaction, projects, then, project.name, members)
+        except Refusal as refusal:
+            lost[ending.key] = refusal.message
+        else:
+            projects = then
+    return lost
+
+
+def newly_lost(transaction: Transaction, before: Container[EndingKey], members: Members) -> list[str]:
+    """Return a sentence about each value that cannot return any more, but for those that could not ``before``."""
+    found = []
+    for key, why in lost_returns(transaction, members).items():
+        if key not in before:
+            ending = transaction.endings[key]
+            field, name = ending.kind.value.replace("_", " "), wording.given(ending.subject)
+            found.append(
+                f"The {field} of {name} cannot return to its value before at {utc(ending.until)}: {why} "
+                "It stays as it is until that fits."
+            )
+    return found
 
 
 def return_person(transaction: Transaction, name: str, quota: Amount, members: Members) -> None:

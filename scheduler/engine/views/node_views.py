@@ -242,7 +242,12 @@ def _drain_view(record: DrainRecord | GpuDrainRecord | None) -> wire.DrainView |
     if record is None:
         return None
     return wire.DrainView(
-        by=record.by, since=record.since, why=record.why, finish=record.finish, until=record.until
+        by=record.by,
+        since=record.since,
+        why=record.why,
+        finish=record.finish,
+        until=record.until,
+        booking=record.booking if isinstance(record, DrainRecord) else None,
     )
 
 

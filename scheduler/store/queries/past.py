@@ -26,6 +26,7 @@ CHANGES = (
     "job.release",
     "job.pause",
     "job.resume",
+    "budget.spent",
 )
 """Kinds of entries of the audit trail that say when jobs could not run, or how the pool was."""
 ROWS = 500

@@ -97,6 +97,8 @@ const KINDS = [
 ];
 /** Fields that are times: the end of a change, the start and the end of a booking. */
 const TIMES = new Set(["until", "start", "end"]);
+/** Numbers of the GPU types that a table does not name, by the field that it is of. */
+const UNNAMED = { quota: 0, build_quota: 0, limit: null };
 const CALM_S = 0.4;
 
 export class AuditTrail {
@@ -316,20 +318,34 @@ function changes(entry) {
   const fields = [...new Set([...Object.keys(entry.before), ...Object.keys(entry.after)])].filter(
     (field) => field !== "age",
   );
-  return fields
-    .filter((field) => JSON.stringify(entry.before[field]) !== JSON.stringify(entry.after[field]))
-    .map((field, place) => [place ? ", " : ": ", drawChange(field, entry)]);
+  const differ = fields.filter((field) => JSON.stringify(entry.before[field]) !== JSON.stringify(entry.after[field]));
+  const over = !entry.what.startsWith("job.") && !Object.keys(entry.after).length;
+  // The end of a change alone says nothing without what ends.
+  const shown = differ.every((field) => TIMES.has(field)) ? fields : differ;
+  return shown.map((field, place) => [place ? ", " : over ? ": before: " : ": ", drawChange(field, entry)]);
 }
 
 function timeWords(at) {
   return new Date(at * 1000).toLocaleString(undefined, { hourCycle: "h23" });
 }
 
+/** A table of GPU types with all types that it has before or after a change; other values as they are. */
+function whole(field, value, before, after) {
+  if (!(field in UNNAMED) || ![before, after].every((each) => each !== null && typeof each === "object")) return value;
+  const types = Object.keys({ ...before, ...after });
+  return Object.fromEntries(types.map((type) => [type, type in value ? value[type] : UNNAMED[field]]));
+}
+
 function drawChange(field, { what, before, after }) {
   const title = clean(field).replaceAll("_", " ");
-  const words = (value) => (TIMES.has(field) && value ? timeWords(value) : valueWords(value));
+  const words = (value) =>
+    TIMES.has(field) && value ? timeWords(value) : valueWords(whole(field, value, before[field], after[field]));
+  const same = field in before && JSON.stringify(before[field]) === JSON.stringify(after[field]);
   const isAbout = what.startsWith("job.") && !(field in after);
-  const was = field in before && h(isAbout ? "span" : "del", { key: "was" }, words(before[field]));
-  const is = field in after && h("ins", { key: "is" }, words(after[field]));
+  const isGone = !isAbout && !(field in after) && Object.keys(after).length > 0;
+  const was = field in before && !same && h(isAbout ? "span" : "del", { key: "was" }, words(before[field]));
+  const is =
+    (field in after && h(same ? "span" : "ins", { key: "is" }, words(after[field]))) ||
+    (isGone && h("ins", { key: "is" }, "none"));
   return h("span", { key: field, class: "st-change" }, `${title} `, was, was && is && " → ", is);
 }
