@@ -29,8 +29,8 @@ from machine import describe, percentile
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-from cluster import Cluster, tools
-from control_plane import until
+from clusters.cluster import Cluster, tools
+from clusters.control_plane import until
 from plain_pods import PlainPods, PodBody, pod_of_job, smallest_pod, stages
 
 from springtide.scheduler import model, process_tuning

@@ -25,8 +25,8 @@ from machine import describe
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-from browser import running_browser
-from tutorial import Command, Newcomer, Step, steps
+from browsers.browser import running_browser
+from hubs.tutorial import Command, Newcomer, Step, steps
 
 ROOT = Path(__file__).parents[1]
 URL = "http://127.0.0.1:8000"

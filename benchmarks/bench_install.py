@@ -20,10 +20,10 @@ from machine import describe
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-from cluster import Cluster, tools
-from existing_hub import beside_a_hub
-from kube_product import Product, member, product
-from real_node import NodeNetwork, RealNode
+from clusters.cluster import Cluster, tools
+from clusters.existing_hub import beside_a_hub
+from clusters.kube_product import Product, member, product
+from clusters.real_node import NodeNetwork, RealNode
 
 PROJECTS = {"vision": ["susan"]}
 JOB = """

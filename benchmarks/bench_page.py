@@ -25,11 +25,11 @@ from machine import describe
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-from browser import running_browser
-from lab_bench import Lab
+from benches.lab_bench import Lab
+from benches.server_extension_bench import start_server, stop
+from browsers.browser import running_browser
 from playwright.sync_api import Browser, BrowserContext, Page
-from pool_process import ServiceProcess
-from server_extension_bench import start_server, stop
+from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, Submission

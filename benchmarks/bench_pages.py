@@ -20,8 +20,8 @@ from machine import describe, percentile
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-from browser import running_browser
-from pages_service import PERSON, Service
+from browsers.browser import running_browser
+from pools.pages_service import PERSON, Service
 
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.model import FINAL, JobState

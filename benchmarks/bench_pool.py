@@ -25,7 +25,7 @@ from machine import describe, percentile
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-from hub_process import HubProcess
+from hubs.hub_process import HubProcess
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, Submission

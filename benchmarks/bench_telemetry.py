@@ -21,7 +21,7 @@ from machine import describe
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-from nvml_library import Driver, build
+from machines.nvml_library import Driver, build
 
 from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.store import Store, gpu_usage_writing

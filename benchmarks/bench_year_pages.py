@@ -29,9 +29,9 @@ from machine import describe
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from bench_pages import end
-from browser import running_browser
-from pages_service import PERSON, PREFIX, WIDE, WITHOUT_SHARED_WORKERS, Service
+from browsers.browser import running_browser
 from playwright.sync_api import Browser, Page, Request
+from pools.pages_service import PERSON, PREFIX, WIDE, WITHOUT_SHARED_WORKERS, Service
 
 from springtide.scheduler.model import JobState, Reason, Worker
 from springtide.scheduler.store import Store

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from cluster import Cluster
+from clusters.cluster import Cluster
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords

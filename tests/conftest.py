@@ -19,12 +19,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-import failures
-import group_fixtures
 import pytest
-import second_try
-from group_fixtures import group_of
 from hypothesis import HealthCheck, settings
+from plugins import failures, group_fixtures, second_try
+from plugins.group_fixtures import group_of
 
 from springtide.scheduler.executors.accounts import registry
 

@@ -21,9 +21,9 @@ from springtide.scheduler.wire import ProjectEdit, Submission
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "tests" / "support"))
 
-from browser import running_browser  # noqa: E402 - found by the line above
-from browser_people import Person, expect_state  # noqa: E402 - found by the line above
-from hub_process import HubProcess  # noqa: E402
+from browsers.browser import running_browser  # noqa: E402 - found by the line above
+from browsers.browser_people import Person, expect_state  # noqa: E402 - found by the line above
+from hubs.hub_process import HubProcess  # noqa: E402
 
 WIDTH = 1080
 SCALE = 1.5

@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from new_store import open_store
 from patience import PATIENCE_S
+from stores.new_store import open_store
 from tornado.netutil import bind_sockets
 from tornado.web import RequestHandler
 

@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import unpacked_programs
 import yaml
+from hubs import unpacked_programs
 
 ROOT = Path(__file__).parents[2]
 RULES = yaml.safe_load((ROOT / "helm/springtide/files/alerts.yaml").read_text())

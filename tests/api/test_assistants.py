@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from assistants import assistant
+from programs.assistants import assistant
 
 from springtide.hub_extension.web.caller import Caller
 

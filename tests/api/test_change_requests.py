@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hostile_text import HOSTILE, MARKUP
+from hostile.hostile_text import HOSTILE, MARKUP
 
 from springtide.hub_extension.api.hub_configuration import HubConfiguration
 from springtide.hub_extension.web.caller import Caller

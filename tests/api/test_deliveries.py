@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from all_channels import EMAIL, WEBHOOK
-from message_servers import MailServer, Tls, WebhookServer, mail_server, until, webhook_server
 from patience import PATIENCE_S
+from pools.all_channels import EMAIL, WEBHOOK
+from servers.message_servers import MailServer, Tls, WebhookServer, mail_server, until, webhook_server
 
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.deliverer import GIVE_UP_S, Deliverer

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
-from hub_people import environment, notebook_pid, until
-from hub_process import ONE_HOST_NAME, WITHOUT_PAGES, HubProcess
+from hubs.hub_people import environment, notebook_pid, until
+from hubs.hub_process import ONE_HOST_NAME, WITHOUT_PAGES, HubProcess
 from patience import PATIENCE_S
 
 from springtide.hub_extension.web.auth import ADMIN_SCOPE, PROJECT_ADMIN_SCOPE, READ_SCOPE

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
-from hub_people import until
-from hub_process import WITHOUT_PAGES, HubProcess
+from hubs.hub_people import until
+from hubs.hub_process import WITHOUT_PAGES, HubProcess
 from patience import PATIENCE_S
 
 from springtide.hub_extension.web.fresh_look import EVERY_S

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hostile_text import HOSTILE
+from hostile.hostile_text import HOSTILE
 
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler import wire

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from message_servers import MailServer, Tls, mail_server, until
 from patience import PATIENCE_S
+from servers.message_servers import MailServer, Tls, mail_server, until
 
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.deliverer import Deliverer

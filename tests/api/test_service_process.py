@@ -19,9 +19,9 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-import warm_processes
 from patience import PATIENCE_S
-from ports import free_port
+from pools import warm_processes
+from servers.ports import free_port
 
 from springtide.hub_extension.service.service import Springtide, main
 from springtide.scheduler.store import Store

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from patience import PATIENCE_S
+from pools.tracked_pool import TrackedPool
 from tensorboardX.proto.event_pb2 import Event
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
-from tracked_pool import TrackedPool
 
 from springtide.hub_extension.service.service import Springtide
 from springtide.hub_extension.tracking.tracker import (

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import group_fixtures
+from plugins import group_fixtures
 
 GROUPED = """
 import pytest
@@ -79,7 +79,7 @@ def test_without_group_uses_what_groups_use_too(database):
 def run_tests(directory: Path, *options: str) -> None:
     """Run the tests in a directory with these options of pytest, and no plugin but those named."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "xdist.plugin", *options]
-    support = Path(group_fixtures.__file__).parent
+    support = Path(group_fixtures.__file__).parents[1]
     alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(support)}
     ran = subprocess.run(
         command, cwd=directory, capture_output=True, text=True, check=False, timeout=120, env=alone
@@ -98,4 +98,4 @@ def test_the_tests_of_a_group_run_on_one_worker(tmp_path: Path) -> None:
 
 def test_what_only_groups_use_ends_with_each_group(tmp_path: Path) -> None:
     (tmp_path / "test_all.py").write_text(ENDED)
-    run_tests(tmp_path, "-p", "group_fixtures")
+    run_tests(tmp_path, "-p", "plugins.group_fixtures")

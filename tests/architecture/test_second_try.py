@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import second_try
+from plugins import second_try
 
 FIXTURES = """
 from pathlib import Path
@@ -92,8 +92,9 @@ def run_tests(directory: Path, text: str, *options: str) -> tuple[int, str]:
     (directory / "test_it.py").write_text(text)
     markers = "\n".join(f"    {name}" for name in second_try.WAITS)
     (directory / "pytest.ini").write_text(f"[pytest]\nmarkers =\n{markers}\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "second_try", *options]
-    support = Path(second_try.__file__).parent
+    own = ["-p", "no:cacheprovider", "-p", "plugins.second_try"]
+    command = [sys.executable, "-m", "pytest", "-q", *own, *options]
+    support = Path(second_try.__file__).parents[1]
     alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(support), "COLUMNS": "115"}
     ran = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, env=alone)
     return ran.returncode, ran.stdout + ran.stderr

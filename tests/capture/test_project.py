@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from project_copies import copy_of, run_copy
+from jobs.project_copies import copy_of, run_copy
 
 from springtide.scheduler.capture import CaptureError, Here, capture_words, notes_of, submission
 from springtide.scheduler.capture.pauses import pause_words

@@ -8,7 +8,7 @@ import time
 
 import msgspec
 import pytest
-from terminal import springtide
+from programs.terminal import springtide
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError

@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hub_people import Hub
-from hub_process import WITHOUT_PAGES
-from postgresql_server import programs, running_server
-from terminal import Done, Run, called
+from hubs.hub_people import Hub
+from hubs.hub_process import WITHOUT_PAGES
+from programs.terminal import Done, Run, called
+from servers.postgresql_server import programs, running_server
 
 
 @pytest.fixture(scope="session")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hub_people import Hub, Person, environment, until
-from hub_process import PATIENT, WITHOUT_PAGES
+from hubs.hub_people import Hub, Person, environment, until
+from hubs.hub_process import PATIENT, WITHOUT_PAGES
 from patience import PATIENCE_S
-from ports import free_port
-from terminal import called
+from programs.terminal import called
+from servers.ports import free_port
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts

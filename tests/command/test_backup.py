@@ -18,12 +18,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
-from hub_people import until
-from hub_process import processes_of
+from hubs.hub_people import until
+from hubs.hub_process import processes_of
 from patience import PATIENCE_S
-from pool_process import ServiceProcess
-from postgresql_server import new_database
-from terminal import Done
+from pools.pool_process import ServiceProcess
+from programs.terminal import Done
+from servers.postgresql_server import new_database
 
 from springtide.hub_extension.backup.archive import Archive, Manifest
 from springtide.hub_extension.command import main

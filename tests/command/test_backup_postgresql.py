@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from postgresql_server import new_database, programs
+from programs.terminal import Done
+from servers.postgresql_server import new_database, programs
 from sqlalchemy import Engine, create_engine, inspect, text
-from terminal import Done
 
 from springtide.hub_extension.command import main
 from springtide.hub_extension.local_hub.state_dir import StateDir

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hub_people import Hub
+from hubs.hub_people import Hub
 
 from springtide.hub_extension.command import main
 from springtide.hub_extension.doctor import machine, network

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from terminal import Done, Run
+from programs.terminal import Done, Run
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 

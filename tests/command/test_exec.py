@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_people import Hub
+from hubs.hub_people import Hub
 from patience import PATIENCE_S
-from terminal import OURS, Run
+from programs.terminal import OURS, Run
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 

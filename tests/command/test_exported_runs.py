@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from terminal import Run
+from programs.terminal import Run
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
-from hub_people import Hub
-from terminal import Run
+from hubs.hub_people import Hub
+from programs.terminal import Run
 
 from springtide.hub_extension.command import main
 from springtide.scheduler.wire import WorkspaceRequest

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from hub_people import Hub, until
-from hub_process import WITHOUT_PAGES
-from terminal import Done, called
+from hubs.hub_people import Hub, until
+from hubs.hub_process import WITHOUT_PAGES
+from programs.terminal import Done, called
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import ProjectEdit, Submission

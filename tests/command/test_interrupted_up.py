@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hub_people import Hub, until
+from hubs.hub_people import Hub, until
 from patience import PATIENCE_S
 
 from springtide.hub_extension.local_hub.orphans import PROXY, SERVICE, orphans

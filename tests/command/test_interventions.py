@@ -7,8 +7,8 @@ from datetime import datetime
 from functools import partial
 
 import pytest
-from hub_people import until
-from terminal import Run
+from hubs.hub_people import until
+from programs.terminal import Run
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 WHY = "Its data may not be used."

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from hub_people import Hub, until
+from hubs.hub_people import Hub, until
 from nbformat.v4 import new_code_cell, new_notebook
-from terminal import Run, called, springtide
+from programs.terminal import Run, called, springtide
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from patience import PATIENCE_S
-from ports import free_port
+from servers.ports import free_port
 from traitlets.config import Config
 
 from springtide.hub_extension import configure

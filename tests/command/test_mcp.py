@@ -11,10 +11,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from assistants import assistant
-from hub_people import until
-from pool_process import ServiceProcess, running_service
-from terminal import called
+from hubs.hub_people import until
+from pools.pool_process import ServiceProcess, running_service
+from programs.assistants import assistant
+from programs.terminal import called
 
 from springtide.hub_extension.commands.agents.reading import LOG_BYTES
 from springtide.scheduler import wire

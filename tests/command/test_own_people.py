@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hub_people import Hub, until
-from hub_process import WITHOUT_PAGES
-from terminal import Done, called
+from hubs.hub_people import Hub, until
+from hubs.hub_process import WITHOUT_PAGES
+from programs.terminal import Done, called
 
 pytestmark = [pytest.mark.hub, pytest.mark.xdist_group("own-people")]
 ADMIN = Path(__file__).parents[2] / "docs/admin.md"

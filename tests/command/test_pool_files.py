@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from hub_people import Hub
-from terminal import Run
+from hubs.hub_people import Hub
+from programs.terminal import Run
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 

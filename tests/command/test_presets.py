@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from terminal import Run
+from programs.terminal import Run
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 

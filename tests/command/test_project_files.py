@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from hub_people import until
-from terminal import Run
+from hubs.hub_people import until
+from programs.terminal import Run
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 

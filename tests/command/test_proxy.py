@@ -17,9 +17,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from certificates import write_server_certificate
+from clusters.certificates import write_server_certificate
 from patience import PATIENCE_S
-from ports import free_port
+from servers.ports import free_port
 from tornado.httpclient import HTTPRequest
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hub_people import until
-from pool_process import running_service
-from terminal import Done, called
+from hubs.hub_people import until
+from pools.pool_process import running_service
+from programs.terminal import Done, called
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client

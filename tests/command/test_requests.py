@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from terminal import Run
+from programs.terminal import Run
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hub_people import Hub
+from hubs.hub_people import Hub
 from patience import PATIENCE_S
-from terminal import Done, Run
+from programs.terminal import Done, Run
 
 from springtide.hub_extension.commands import results
 from springtide.scheduler.client import Client

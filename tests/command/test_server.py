@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 from patience import PATIENCE_S
-from ports import free_port
+from servers.ports import free_port
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler

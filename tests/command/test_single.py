@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ports import free_port
+from servers.ports import free_port
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 

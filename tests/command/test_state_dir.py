@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from ports import free_port
+from servers.ports import free_port
 
 from springtide.hub_extension.local_hub import state_dir
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError, free_ports, port_is_free

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import click
 import pytest
-from hub_people import Hub, until
+from hubs.hub_people import Hub, until
 from jupyterhub.auth import PAMAuthenticator
-from ports import free_port
-from terminal import Done, Run, called, springtide
+from programs.terminal import Done, Run, called, springtide
+from servers.ports import free_port
 from traitlets.config import Config
 
 from springtide.hub_extension.commands.up import gpu_numbers, welcome

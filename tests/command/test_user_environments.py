@@ -13,9 +13,9 @@ import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 from patience import PATIENCE_S
-from pool_process import running_service
-from terminal import Done, Run, called
-from wheels import write_wheel
+from pools.pool_process import running_service
+from programs.terminal import Done, Run, called
+from programs.wheels import write_wheel
 
 from springtide.hub_extension.commands.missing_extras import remedy
 from springtide.scheduler.user_environments import (

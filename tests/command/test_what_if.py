@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from terminal import Run, called
+from programs.terminal import Run, called
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 

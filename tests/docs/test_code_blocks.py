@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 import pytest
-from pool_process import running_service
+from pools.pool_process import running_service
 
 from springtide.hub_extension.command import main
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from chart import Helm
-from cluster_tools import tools
+from clusters.chart import Helm
+from clusters.cluster_tools import tools
 
 ROOT = Path(__file__).parents[2]
 RELEASE = ROOT / "helm/release.py"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from new_store import sqlite_url
 from patience import PATIENCE_S
+from stores.new_store import sqlite_url
 
 from springtide.scheduler import wire
 from springtide.scheduler.clock import Clock

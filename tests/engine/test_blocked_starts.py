@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
+from pools.all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
 from springtide.hub_extension.doctor import needs as doctor
 from springtide.hub_extension.doctor.findings import Status

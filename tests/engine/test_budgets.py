@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 from engine_worlds import MemoryExecutor, node
+from pools.all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests.hub_users import Seen

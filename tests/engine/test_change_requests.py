@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 from engine_worlds import node
+from pools.all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import AuditQuery, EngineSettings

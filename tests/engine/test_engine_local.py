@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from new_store import open_store
 from patience import PATIENCE_S
+from stores.new_store import open_store
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, open_engine

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 from msgspec.structs import replace
+from pools.all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import EngineSettings, Retries

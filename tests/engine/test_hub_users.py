@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from all_channels import WEBHOOK
+from pools.all_channels import WEBHOOK
 
 from springtide.hub_extension.doctor.findings import Status
 from springtide.hub_extension.doctor.needs import leavers

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from all_channels import CHANNELS, EMAIL, WITH_ADDRESS
+from pools.all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings

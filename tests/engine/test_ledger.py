@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from engine_worlds import EIGHT, AttemptKey, MemoryExecutor, node
-from ledger_entries import kept_entries
+from jobs.ledger_entries import kept_entries
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.loop import ledger_sums

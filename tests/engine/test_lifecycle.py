@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from job_options import with_options
+from jobs.job_options import with_options
 from msgspec.structs import replace
 
 from springtide.scheduler import sentences

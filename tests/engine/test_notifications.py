@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from all_channels import CHANNELS, EMAIL, WEBHOOK, WITH_ADDRESS
-from engine_sweeps import live, sweep
+from jobs.engine_sweeps import live, sweep
+from pools.all_channels import CHANNELS, EMAIL, WEBHOOK, WITH_ADDRESS
 
 from springtide.scheduler.engine.notifications import outbox as outbox_module
 from springtide.scheduler.engine.settings import EngineSettings, Retries

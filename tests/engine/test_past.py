@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from jobs.store_records import attempt, job
 from msgspec import structs
-from store_records import attempt, job
 
 from springtide.scheduler.engine.past.anonymous import anonymous
 from springtide.scheduler.engine.past.headline import headline

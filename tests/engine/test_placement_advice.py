@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import pytest
-from told_sentences import facts_of, sentences_in, truth
+from browsers.told_sentences import facts_of, sentences_in, truth
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.forecasts.questions import Asker

@@ -9,7 +9,7 @@ import random
 from typing import Any
 
 import pytest
-from engine_sweeps import counts, jobs_of, live, rows, sweep
+from jobs.engine_sweeps import counts, jobs_of, live, rows, sweep
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, JobFilter

@@ -7,8 +7,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from numbered_machine import NumberedMachine, given_twice
-from restarted_pool import UUIDS, RestartedPool
+from machines.numbered_machine import NumberedMachine, given_twice
+from pools.restarted_pool import UUIDS, RestartedPool
 
 from springtide.scheduler import wire
 from springtide.scheduler.gpu_types import DeclaredTypes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from engine_sweeps import counts, end_all, live, rows, sweep
+from jobs.engine_sweeps import counts, end_all, live, rows, sweep
 
 from springtide.scheduler import wire
 from springtide.scheduler.refusal import Refusal

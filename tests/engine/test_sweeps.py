@@ -7,8 +7,8 @@ import json
 
 import engine_worlds as worlds
 import pytest
-from all_channels import CHANNELS, WITH_ADDRESS
-from engine_sweeps import counts, end_all, jobs_of, live, rows, sweep
+from jobs.engine_sweeps import counts, end_all, jobs_of, live, rows, sweep
+from pools.all_channels import CHANNELS, WITH_ADDRESS
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, JobFilter

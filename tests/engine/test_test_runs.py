@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from all_channels import CHANNELS, WITH_ADDRESS
+from pools.all_channels import CHANNELS, WITH_ADDRESS
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, JobFilter

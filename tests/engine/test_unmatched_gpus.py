@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from numbered_machine import NumberedMachine, given_twice, gpus_by_process
-from restarted_pool import UUIDS, RestartedPool
+from machines.numbered_machine import NumberedMachine, given_twice, gpus_by_process
+from pools.restarted_pool import UUIDS, RestartedPool
 
 from springtide.scheduler import wire
 from springtide.scheduler.executors.base import AttemptKey

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("executor_contract", "executor_bench")
+pytest.register_assert_rewrite("benches.executor_contract", "benches.executor_bench")
 
-from local_bench import LocalBench  # noqa: E402 - what it imports is to be rewritten
+from benches.local_bench import LocalBench  # noqa: E402 - what it imports is to be rewritten
 from patience import PATIENCE_S  # noqa: E402
 
 from springtide.scheduler.executors.local import executor, launch  # noqa: E402

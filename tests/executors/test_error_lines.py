@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from local_bench import LocalBench
+from benches.local_bench import LocalBench
 
 from springtide.scheduler.executors.base import Exit
 from springtide.scheduler.executors.supervisor.error_line import LONGEST, error_line

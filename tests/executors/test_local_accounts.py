@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from executor_bench import read_output
-from local_bench import LocalBench, account_bench
+from benches.executor_bench import read_output
+from benches.local_bench import LocalBench, account_bench
 from msgspec.structs import replace
 
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from executor_contract import ExecutorContract
-from local_bench import LocalBench
+from benches.executor_contract import ExecutorContract
+from benches.local_bench import LocalBench
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from local_bench import LocalBench
+from benches.local_bench import LocalBench
 
 from springtide.scheduler.executors.base import ExitKind
 from springtide.scheduler.executors.local.limits import Limits

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from executor_bench import READY, read_output
-from local_bench import LocalBench, appears
-from processes import alive
+from benches.executor_bench import READY, read_output
+from benches.local_bench import LocalBench, appears
+from machines.processes import alive
 
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, LogGrew, Reported
 from springtide.scheduler.executors.local.launch import PROGRAM

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from executor_bench import SAVES, SLEEPS
-from local_bench import LocalBench
+from benches.executor_bench import SAVES, SLEEPS
+from benches.local_bench import LocalBench
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptPhase, ExecutorError, ExitKind

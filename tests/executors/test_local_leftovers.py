@@ -12,10 +12,10 @@ import time
 from typing import Any
 
 import pytest
-from executor_bench import READY, SLEEPS, STUBBORN
-from local_bench import FORKS_AWAY, LocalBench, dead
+from benches.executor_bench import READY, SLEEPS, STUBBORN
+from benches.local_bench import FORKS_AWAY, LocalBench, dead
+from machines.processes import alive
 from patience import PATIENCE_S
-from processes import alive
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, ExitKind
 from springtide.scheduler.executors.files.layout import read_run_time

@@ -10,11 +10,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from executor_bench import SLEEPS, STUBBORN
-from local_bench import FORKS_AWAY, LocalBench, dead
-from numbered_machine import environments, gpus_by_process
+from benches.executor_bench import SLEEPS, STUBBORN
+from benches.local_bench import FORKS_AWAY, LocalBench, dead
+from machines.numbered_machine import environments, gpus_by_process
+from machines.processes import alive
 from patience import PATIENCE_S
-from processes import alive
 
 from springtide.scheduler.executors.base import AttemptPhase, ExecutorError, ExitKind
 from springtide.scheduler.executors.files.layout import JobPlaces

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_bench import SAVES, SLEEPS, STUBBORN
-from local_bench import LocalBench, account_bench, dead
+from benches.executor_bench import SAVES, SLEEPS, STUBBORN
+from benches.local_bench import LocalBench, account_bench, dead
+from machines.processes import alive
 from patience import PATIENCE_S
-from processes import alive
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError, ExitKind, ProgramError
 from springtide.scheduler.executors.local import sessions as local_sessions

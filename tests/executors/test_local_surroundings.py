@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_bench import READY, SLEEPS
-from local_bench import FORKS_AWAY, LocalBench
+from benches.executor_bench import READY, SLEEPS
+from benches.local_bench import FORKS_AWAY, LocalBench
+from machines.processes import alive
 from msgspec.structs import replace
-from processes import alive
 
 from springtide.scheduler.executors.accounts import Accounts
 from springtide.scheduler.executors.base import ExecutorError, ExitKind, FoundProgram

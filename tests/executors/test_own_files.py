@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from local_bench import LocalBench
+from benches.local_bench import LocalBench
 
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
 from springtide.scheduler.executors.accounts import AccountError, Accounts

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_bench import LocalBench, account_bench
+from benches.local_bench import LocalBench, account_bench
 from msgspec.structs import replace
 
 from springtide.scheduler import project_tree

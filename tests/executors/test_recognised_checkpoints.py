@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from local_bench import LocalBench, account_bench
+from benches.local_bench import LocalBench, account_bench
 from patience import PATIENCE_S
 
 from springtide.scheduler import model

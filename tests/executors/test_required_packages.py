@@ -16,9 +16,9 @@ from typing import Any
 
 import pip
 import pytest
-from local_bench import LocalBench
+from benches.local_bench import LocalBench
 from msgspec import structs
-from wheels import write_wheel
+from programs.wheels import write_wheel
 
 from springtide.scheduler.executors.accounts import Accounts
 from springtide.scheduler.executors.base import ExitKind, FoundProgram

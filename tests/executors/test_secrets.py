@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from local_bench import LocalBench, account_bench
+from benches.local_bench import LocalBench, account_bench
 
 from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.base import ExitKind

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_bench import SLEEPS
-from local_bench import LocalBench, account_bench
+from benches.executor_bench import SLEEPS
+from benches.local_bench import LocalBench, account_bench
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptSpec

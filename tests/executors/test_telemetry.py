@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from executor_bench import SLEEPS
-from local_bench import LocalBench
+from benches.executor_bench import SLEEPS
+from benches.local_bench import LocalBench
 
 from springtide.scheduler.executors.base import ExitKind, InventoryChanged
 from springtide.scheduler.gpu_types import DeclarationError, DeclaredTypes, type_name

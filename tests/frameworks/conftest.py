@@ -9,7 +9,7 @@ from pathlib import Path
 
 import framework_tools
 import pytest
-from local_bench import LocalBench
+from benches.local_bench import LocalBench
 
 import springtide.training
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, Reported

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_people import until
+from hubs.hub_people import until
 from pinned_environments import AIRFLOW
-from pool_process import running_service
+from pools.pool_process import running_service
 
 import springtide.training
 from springtide.scheduler.client import Client

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_people import until
-from mlflow_server import MlflowServer
+from hubs.hub_people import until
 from pinned_environments import TRACKING
-from pool_process import running_service
-from terminal import OURS
+from pools.pool_process import running_service
+from programs.terminal import OURS
+from servers.mlflow_server import MlflowServer
 
 import springtide.training
 from springtide.scheduler.capture.project import capture_project

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from mlflow_server import MlflowServer
 from pinned_environments import TRACKING
-from tracked_pool import TrackedPool
+from pools.tracked_pool import TrackedPool
+from servers.mlflow_server import MlflowServer
 
 from springtide.hub_extension.tracking.tracker import MlflowSettings, TensorboardSettings, TrackingSettings
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import pytest
 import yaml
 from aiohttp import web
-from certificates import write_server_certificate
+from clusters.certificates import write_server_certificate
 from patience import PATIENCE_S
 
 from springtide.scheduler.kube import NAMESPACES, Api, ApiError, Lease, connect

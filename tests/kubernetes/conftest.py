@@ -7,10 +7,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, tools
-from control_plane import ONE_THREAD
-from real_node import NodeNetwork, RealNode
-from train_job_definition import define
+from clusters.cluster import Cluster, tools
+from clusters.control_plane import ONE_THREAD
+from clusters.real_node import NodeNetwork, RealNode
+from clusters.train_job_definition import define
 
 HERE = Path(__file__).parent
 GROUP = "cluster"

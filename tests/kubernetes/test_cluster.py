@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
-from cluster import POOL_LABEL, Cluster, ClusterError, tools, until
-from processes import alive
+from clusters.cluster import POOL_LABEL, Cluster, ClusterError, tools, until
+from machines.processes import alive
 
 SUPPORT = Path(__file__).parents[1] / "support"
 FINALIZER = "springtide.io/recorded"
@@ -23,7 +23,7 @@ FINALIZER = "springtide.io/recorded"
 PARENT = """
 import sys, threading
 from pathlib import Path
-from control_plane import Daemon
+from clusters.control_plane import Daemon
 daemon = Daemon(["sleep", "1000"], Path(sys.argv[1]), {"PATH": "/usr/bin:/bin"})
 thread = threading.Thread(target=daemon.start)
 thread.start()
@@ -34,7 +34,7 @@ threading.Event().wait()
 PARENT_THAT_ENDS_AT_ONCE = """
 import os, signal, sys
 from pathlib import Path
-from control_plane import Daemon
+from clusters.control_plane import Daemon
 daemon = Daemon(["sleep", "1000"], Path(sys.argv[1]), {"PATH": "/usr/bin:/bin"})
 daemon.start()
 daemon.signal(signal.SIGSTOP)

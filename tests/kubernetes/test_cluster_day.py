@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
 from cluster_day.day import Day, Plan
 from cluster_day.faults import FAULTS, killed_api
+from clusters.cluster import Cluster
 
 IN_SHORT = [fault for fault in FAULTS if fault is not killed_api]
 """The API server's end takes its clients up to a minute to notice; here it hangs."""

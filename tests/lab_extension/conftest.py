@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from browser import heard, running_browser
-from failures import has_failed
-from lab_bench import Lab
+from benches.lab_bench import Lab
+from benches.server_extension_bench import start_server, stop
+from browsers.browser import heard, running_browser
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, BrowserContext
-from pool_process import ServiceProcess
-from server_extension_bench import start_server, stop
+from plugins.failures import has_failed
+from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Job, Submission

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from axe import violations
-from lab_bench import Lab
+from benches.lab_bench import Lab
+from browsers.axe import violations
 from playwright.sync_api import BrowserContext, expect
 
 from springtide.scheduler.wire import Job

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hostile_text import HOSTILE, SHOWN, expect_only_text
-from lab_bench import PANEL, Lab, card, expect_state, expect_to_go_on
+from benches.lab_bench import PANEL, Lab, card, expect_state, expect_to_go_on
+from hostile.hostile_text import HOSTILE, SHOWN, expect_only_text
 from playwright.sync_api import BrowserContext, Page, expect
-from pool_process import ServiceProcess
+from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job

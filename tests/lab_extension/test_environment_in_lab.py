@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lab_bench import PANEL, Lab
+from benches.lab_bench import PANEL, Lab
 from playwright.sync_api import BrowserContext, Page, expect
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from lab_bench import PANEL, Lab, card, expect_state
+from benches.lab_bench import PANEL, Lab, card, expect_state
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
-from pool_process import ServiceProcess
+from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Submission

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hostile_text import HOSTILE, SHOWN, expect_only_text
+from browsers.widget_page import show_widget
+from hostile.hostile_text import HOSTILE, SHOWN, expect_only_text
 from playwright.sync_api import BrowserContext, Page, expect
-from widget_page import show_widget
 
 pytestmark = pytest.mark.xdist_group("lab")
 

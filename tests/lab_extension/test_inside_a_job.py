@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lab_bench import Lab, card, expect_state
+from benches.lab_bench import Lab, card, expect_state
 from patience import PATIENCE_S
 from playwright.sync_api import BrowserContext, Page, expect
-from pool_process import ServiceProcess
+from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import httpx
 import pytest
-from hostile_text import MARKUP, expect_only_text
-from hub_people import until
-from lab_bench import Lab, card
+from benches.lab_bench import Lab, card
+from hostile.hostile_text import MARKUP, expect_only_text
+from hubs.hub_people import until
 from patience import PATIENCE_S
 from playwright.sync_api import BrowserContext, Locator, Page, expect
-from pool_process import ServiceProcess
+from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, Submission

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
-from hostile_text import MARKUP, expect_only_text
-from lab_bench import PANEL, Lab, card
+from benches.lab_bench import PANEL, Lab, card
+from hostile.hostile_text import MARKUP, expect_only_text
 from playwright.sync_api import BrowserContext, Page, Route, expect
-from pool_process import ServiceProcess
+from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Job

@@ -9,9 +9,9 @@ import sys
 
 import nbformat
 import pytest
-from lab_bench import PANEL, Lab, card
+from benches.lab_bench import PANEL, Lab, card
 from playwright.sync_api import BrowserContext, Page, expect
-from pool_process import ServiceProcess
+from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client
 from springtide.widgets.display.document import FORM_TYPE

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from lab_bench import PANEL, Lab, card, expect_state
+from benches.lab_bench import PANEL, Lab, card, expect_state
 from playwright.sync_api import BrowserContext, expect
-from pool_process import ServiceProcess
+from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hub_people import until
-from lab_bench import Lab, card
+from benches.lab_bench import Lab, card
+from hubs.hub_people import until
 from playwright.sync_api import BrowserContext, Locator, Page, Request, Route, expect
-from pool_process import ServiceProcess
+from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Job

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from browsers.widget_page import show_widget
 from playwright.sync_api import Browser, Page, expect
-from widget_page import show_widget
 
 pytestmark = pytest.mark.xdist_group("lab")
 

@@ -42,6 +42,11 @@ def test_only_the_two_commands_are_imported_and_in_one_place():
 
 
 def test_nothing_of_the_other_tests_is_imported():
-    others = {path.stem for folder in ("support", "proofs") for path in (HERE.parent / folder).rglob("*.py")}
+    others = {
+        name.removesuffix(".py")
+        for folder in ("support", "proofs")
+        for path in (HERE.parent / folder).rglob("*.py")
+        for name in path.relative_to(HERE.parent / folder).parts
+    }
 
     assert not [file for file in HERE.rglob("*.py") if imported(file) & others]

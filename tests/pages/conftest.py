@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import launched, running_browser
-from pages_service import PERSON, WIDE, Service, Windows
+from browsers.browser import launched, running_browser
 from playwright.sync_api import Browser, BrowserContext, Page
+from pools.pages_service import PERSON, WIDE, Service, Windows
 
 HERE = Path(__file__).parent
 GROUPS = 3

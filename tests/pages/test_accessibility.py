@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from axe import COLOURS, show_theme, violations, violations_in_all_states
-from busy_pool import BusyPool, fill
-from pages_service import Service
+from browsers.axe import COLOURS, show_theme, violations, violations_in_all_states
 from playwright.sync_api import Page, expect
+from pools.busy_pool import BusyPool, fill
+from pools.pages_service import Service
 
 from springtide.hub_extension.web.hub import Server
 

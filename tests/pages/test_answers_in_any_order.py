@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import pytest
-from pages_service import PERSON, WITHOUT_SHARED_WORKERS, Service, Windows
+from browsers.waiting_feed import MINE, WAITING, expect_asked
 from patience import PATIENCE_S
 from playwright.sync_api import Error, Page, Route, expect
-from waiting_feed import MINE, WAITING, expect_asked
+from pools.pages_service import PERSON, WITHOUT_SHARED_WORKERS, Service, Windows
 
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import wire

@@ -6,8 +6,8 @@ import re
 import sys
 from collections.abc import Callable
 
-from pages_service import Service
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 from springtide.scheduler.engine.placements.speed import STEPS, Placed, Speed, Work
 from springtide.scheduler.model import Spread

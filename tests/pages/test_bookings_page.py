@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pages_service import Service
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 from springtide.scheduler import wire
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pages_service import PERSON, Service, Windows
+from browsers.waiting_feed import MINE, WAITING, expect_asked
 from playwright.sync_api import Page, expect
-from waiting_feed import MINE, WAITING, expect_asked
+from pools.pages_service import PERSON, Service, Windows
 
 POOL = {"seq": 1, "nodes": [], "projects": [], "train_gpus": 8, "train_held": 1, "build_gpus": 0, "build_held": 0}
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"

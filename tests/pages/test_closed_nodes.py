@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 from msgspec.structs import replace
-from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Page, expect
+from pools.pages_service import PERSON, Service, Windows
 
 from springtide.hub_extension.service.metrics import PoolCollector
 from springtide.scheduler.executors.base import NO_WORKSPACES, InventoryChanged, Observation, WorkspacePlaces

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from pages_service import Service
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 from springtide.scheduler import wire
 

@@ -6,8 +6,8 @@ import re
 
 import msgspec
 import pytest
+from browsers.widget_host import WIDGET
 from playwright.sync_api import Page, expect
-from widget_host import WIDGET
 
 from springtide.scheduler.client.descriptions import facts
 from springtide.scheduler.model import PRIORITIES

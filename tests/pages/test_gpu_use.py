@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pages_service import Service
 from patience import PATIENCE_S
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 Visit = Callable[..., Page]
 SECTIONS = ["bar", "cards"]

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pages_service import WITHOUT_SHARED_WORKERS, Service
 from playwright.sync_api import Locator, Page, Route, expect
+from pools.pages_service import WITHOUT_SHARED_WORKERS, Service
 
 from springtide.scheduler import wire
 

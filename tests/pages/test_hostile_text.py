@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from hostile_text import HOSTILE, MARKUP, SHOWN, expect_only_text
-from pages_service import Service
+from hostile.hostile_text import HOSTILE, MARKUP, SHOWN, expect_only_text
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import wire

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
-from pages_service import Service
+from browsers.waiting_feed import WAITING
 from playwright.sync_api import Page, expect
-from waiting_feed import WAITING
+from pools.pages_service import Service
 
 from springtide.scheduler import wire
 from springtide.scheduler.refusal import Refusal

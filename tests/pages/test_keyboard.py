@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from keyboard import Keyboard
-from pages_service import Service
+from browsers.keyboard import Keyboard
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import wire

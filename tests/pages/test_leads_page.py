@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Page, expect
+from pools.pages_service import PERSON, Service, Windows
 
 from springtide.hub_extension.api.hub_configuration import HubConfiguration
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from pages_service import Service
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import wire

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from pages_service import PERSON, WITHOUT_SHARED_WORKERS, Service, Windows
+from browsers.shown_notices import MORE_THAN_HIDDEN_MS, set_hidden
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, Error, Page, Route, expect
-from shown_notices import MORE_THAN_HIDDEN_MS, set_hidden
+from pools.pages_service import PERSON, WITHOUT_SHARED_WORKERS, Service, Windows
 
 from springtide.scheduler.wire import Job
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pages_service import Service
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 MOST_HEIGHT = 72
 """Maximum height of a navigation in one line, in pixels."""

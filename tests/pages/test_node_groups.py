@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from pages_service import PERSON, Service, Windows
 from playwright.sync_api import expect
+from pools.pages_service import PERSON, Service, Windows
 
 from springtide.scheduler.executors.base import NodeGroup, NodeRequest
 from springtide.scheduler.executors.local.executor import LocalExecutor

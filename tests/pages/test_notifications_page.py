@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 import pytest
-from pages_service import Service
+from browsers.shown_notices import KEEP_WHAT_IS_SHOWN, until_on_screen
 from playwright.sync_api import Page, Response, Route, expect
-from shown_notices import KEEP_WHAT_IS_SHOWN, until_on_screen
+from pools.pages_service import Service
 
 Visit = Callable[..., Page]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
-from pages_service import PREFIX, WITHOUT_SHARED_WORKERS, Service
+from browsers.shown_notices import KEEP_WHAT_IS_SHOWN, MORE_THAN_HIDDEN_MS, on_screen, set_hidden, until_on_screen
 from patience import PATIENCE_S
 from playwright.sync_api import Page, Request, expect
-from shown_notices import KEEP_WHAT_IS_SHOWN, MORE_THAN_HIDDEN_MS, on_screen, set_hidden, until_on_screen
+from pools.pages_service import PREFIX, WITHOUT_SHARED_WORKERS, Service
 
 Open = Callable[..., list[Page]]
 

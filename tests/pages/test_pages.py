@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import httpx
-from pages_service import PERSON, WITHOUT_SHARED_WORKERS, Service, Windows
 from playwright.sync_api import Page, Route, expect
+from pools.pages_service import PERSON, WITHOUT_SHARED_WORKERS, Service, Windows
 
 Visit = Callable[..., Page]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Page, Route, expect
+from pools.pages_service import PERSON, Service, Windows
 
 Visit = Callable[..., Page]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from pages_service import Service
 from playwright.sync_api import Page, Route, expect
+from pools.pages_service import Service
 
 from springtide.scheduler import wire
 from springtide.scheduler.refusal import Refusal

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Page, expect
+from pools.pages_service import PERSON, Service, Windows
 
 from springtide.scheduler import wire
 from springtide.scheduler.telemetry import discover

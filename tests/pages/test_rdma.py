@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from machines.sysfs_cards import add_card
 from msgspec import structs
-from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Page, expect
-from sysfs_cards import add_card
+from pools.pages_service import PERSON, Service, Windows
 
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.telemetry import discover

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pages_service import Service
 from playwright.sync_api import Page, Route, expect
+from pools.pages_service import Service
 
 from springtide.scheduler.wire import report_words
 

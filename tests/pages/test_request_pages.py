@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from axe import violations
-from hostile_text import MARKUP, expect_only_text
-from pages_service import Service
+from browsers.axe import violations
+from hostile.hostile_text import MARKUP, expect_only_text
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 from springtide.scheduler import wire
 

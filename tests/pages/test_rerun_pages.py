@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 
 import pytest
-from axe import COLOURS, show_theme, violations
-from pages_service import Service
+from browsers.axe import COLOURS, show_theme, violations
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 from springtide.scheduler import wire
 

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from pages_service import Service
 from playwright.sync_api import Page, Route, expect
+from pools.pages_service import Service
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import JobFilter

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from pages_service import Service
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 from springtide.hub_extension.pages.files import digest
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from browsers.widget_host import WIDGET
 from playwright.sync_api import Locator, Page, expect
-from widget_host import WIDGET
 
 from springtide.widgets import visuals
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from axe import violations_in_all_states
-from hostile_text import HOSTILE, MARKUP, expect_only_text
-from pages_service import Service
+from browsers.axe import violations_in_all_states
+from hostile.hostile_text import HOSTILE, MARKUP, expect_only_text
 from playwright.sync_api import Page, expect
+from pools.pages_service import Service
 
 from springtide.scheduler import wire
 from springtide.scheduler.arguments import Parameter

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pages_service import PERSON, Service, Windows
+from browsers.told_sentences import Key, facts_of, sentences_in, truth
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from told_sentences import Key, facts_of, sentences_in, truth
+from pools.pages_service import PERSON, Service, Windows
 
 from springtide.scheduler import sentences, wire
 from springtide.scheduler.engine.settings import Retries

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from axe import THEMES, show_theme, violations
-from pages_service import Service
+from browsers.axe import THEMES, show_theme, violations
 from playwright.sync_api import Page, Route, expect
+from pools.pages_service import Service
 
 Visit = Callable[..., Page]
 CUT_CHOICES = """() => {

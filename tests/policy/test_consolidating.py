@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from small_pools import kinds, on, plan, running, waiting
+from pools.small_pools import kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Node
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from resting_pool import at_rest, nodes_of_jobs, told
+from pools.resting_pool import at_rest, nodes_of_jobs, told
 
 from springtide.scheduler.simulate import Rest
 

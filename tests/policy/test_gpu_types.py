@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from small_pools import CALM, kinds, on, plan, running, waiting
+from pools.small_pools import CALM, kinds, on, plan, running, waiting
 
 from springtide.scheduler import sentences
 from springtide.scheduler.model import Node, Project

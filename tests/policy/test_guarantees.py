@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from small_pools import CALM, NOW, kinds, on, plan, running, waiting
+from pools.small_pools import CALM, NOW, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Node, Phase, Plan, Project, Settings, Worker
 from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER

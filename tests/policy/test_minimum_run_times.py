@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
-from small_pools import CALM, NOW, kinds, on, plan, pool, running, waiting
+from pools.small_pools import CALM, NOW, kinds, on, plan, pool, running, waiting
 
 from springtide.scheduler.model import Job, Node, Plan, Project, Settings, Snapshot, Worker
 from springtide.scheduler.policy import Planner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec.structs import replace
-from small_pools import NODE, kinds, on, plan, running, waiting
+from pools.small_pools import NODE, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Move, Node, Spread, Worker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from msgspec import structs
-from small_pools import NOW, ROTATING, on, plan, pool, running, waiting
+from pools.small_pools import NOW, ROTATING, on, plan, pool, running, waiting
 
 from springtide.scheduler.model import (
     Change,

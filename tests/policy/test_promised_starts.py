@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from small_pools import NODE, NOW, kinds, on, plan, running, waiting
+from pools.small_pools import NODE, NOW, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Node, Phase, Project, Reserve, Settings, Snapshot, Start, Worker
 from springtide.scheduler.policy import Planner

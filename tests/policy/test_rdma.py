@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from resting_pool import at_rest, nodes_of_jobs, told
+from pools.resting_pool import at_rest, nodes_of_jobs, told
 
 from springtide.scheduler.simulate import Rest
 

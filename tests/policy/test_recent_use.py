@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
-from small_pools import NODE, NOW, kinds, on, pool, running, waiting
+from pools.small_pools import NODE, NOW, kinds, on, pool, running, waiting
 
 from springtide.scheduler.forecast import forecast
 from springtide.scheduler.history.recent_use import renewed, used_by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from small_pools import NODE, kinds, on, plan, running, waiting
+from pools.small_pools import NODE, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Drop, Node, Phase, Start
 

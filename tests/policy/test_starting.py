@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from small_pools import NODE, NOW, kinds, on, plan, pool, running, waiting
+from pools.small_pools import NODE, NOW, kinds, on, plan, pool, running, waiting
 
 from springtide.scheduler.model import Node, Phase, Project
 from springtide.scheduler.policy import Planner

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
-from small_pools import NOW, kinds, on, plan, pool, running, waiting
+from pools.small_pools import NOW, kinds, on, plan, pool, running, waiting
 
 from springtide.scheduler.model import Job, Node, Order, Phase, Project, Settings, Surplus
 from springtide.scheduler.policy import Planner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
-from small_pools import NOW, ROTATING, kinds, on, plan, running, waiting
+from pools.small_pools import NOW, ROTATING, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Node, Order, Pause, Phase, Settings, Worker
 from springtide.scheduler.policy.phases.preempting import MAX_ROTATIONS, ROTATION_INTERVAL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_pools import NODE, NOW, kinds, on, plan, running, waiting
+from pools.small_pools import NODE, NOW, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import (
     Job,

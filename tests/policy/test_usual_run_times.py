@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from small_pools import CALM, NOW, ROTATING, kinds, on, plan, pool, running, waiting
+from pools.small_pools import CALM, NOW, ROTATING, kinds, on, plan, pool, running, waiting
 
 from springtide.scheduler.model import Job, Plan, Settings, Surplus
 from springtide.scheduler.policy import Planner

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hub_people import until
-from terminal import Done, called
+from hubs.hub_people import until
+from programs.terminal import Done, called
 
 from tests.real_code.corpus import CORPUS, EDITED, PROGRAMS, Place, Program
 

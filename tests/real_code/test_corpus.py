@@ -10,7 +10,7 @@ from pathlib import Path
 
 import framework_tools
 import pytest
-from pool_process import ServiceProcess
+from pools.pool_process import ServiceProcess
 
 from tests.real_code.corpus import Environment, Place, Program
 from tests.real_code.desk import Desk, cases, check_it_ends_the_same_with_a_pause, lay_out, write_entry_point

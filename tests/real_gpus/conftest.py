@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpu_desk import HINT, Desk, asked
-from pool_process import ServiceProcess
+from hubs.gpu_desk import HINT, Desk, asked
+from pools.pool_process import ServiceProcess
 
 
 @pytest.fixture(scope="session")

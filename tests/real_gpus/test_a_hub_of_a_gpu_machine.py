@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpu_desk import asked
-from hub_people import Hub
-from hub_process import ONE_HOST_NAME, WITHOUT_PAGES
-from kernel_notebook import KernelNotebook
-from terminal import springtide
+from hubs.gpu_desk import asked
+from hubs.hub_people import Hub
+from hubs.hub_process import ONE_HOST_NAME, WITHOUT_PAGES
+from hubs.kernel_notebook import KernelNotebook
+from programs.terminal import springtide
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("real-gpus"), pytest.mark.timeout(600)]
 

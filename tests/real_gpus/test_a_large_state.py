@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_desk import GIB, Desk, asked
+from hubs.gpu_desk import GIB, Desk, asked
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("real-gpus"), pytest.mark.timeout(600)]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from gpu_desk import GIB, Desk, asked, computing, copy_program
-from hub_people import until
+from hubs.gpu_desk import GIB, Desk, asked, computing, copy_program
+from hubs.hub_people import until
 
 import springtide.training
 

@@ -9,9 +9,9 @@ import subprocess
 from typing import Any
 
 import pytest
-from gpu_desk import GIB, PROGRAMS, Desk, asked
-from hub_people import until
-from pool_process import ServiceProcess
+from hubs.gpu_desk import GIB, PROGRAMS, Desk, asked
+from hubs.hub_people import until
+from pools.pool_process import ServiceProcess
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("real-gpus")]
 

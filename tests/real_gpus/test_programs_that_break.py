@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from gpu_desk import GIB, Desk, asked, computing
+from hubs.gpu_desk import GIB, Desk, asked, computing
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("real-gpus"), pytest.mark.timeout(600)]
 

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from cluster import Cluster
 from cluster_day.watching import Watch
+from clusters.cluster import Cluster
 from patience import PATIENCE_S
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from patience import PATIENCE_S
-from pool_process import ServiceProcess
+from pools.pool_process import ServiceProcess
 
 TRAIN = """
 from springtide.training import current_job

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pool_process import running_service
-from server_extension_bench import NotebookServer, start_server, stop
+from benches.server_extension_bench import NotebookServer, start_server, stop
+from pools.pool_process import running_service
 
 HERE = Path(__file__).parent
 

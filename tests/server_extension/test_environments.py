@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from benches.server_extension_bench import NotebookServer, start_server, stop
 from patience import PATIENCE_S
-from server_extension_bench import NotebookServer, start_server, stop
-from wheels import write_wheel
+from programs.wheels import write_wheel
 
 URL = "../../environments"
 

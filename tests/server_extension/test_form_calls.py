@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from server_extension_bench import NotebookServer
+from benches.server_extension_bench import NotebookServer
 
 from springtide.scheduler.client import Client
 

@@ -6,7 +6,7 @@ import json
 
 import httpx
 import pytest
-from server_extension_bench import NotebookServer
+from benches.server_extension_bench import NotebookServer
 
 from springtide.widgets.server_extension.notices import Claimed, Claims
 from springtide.widgets.server_extension.pool_gate import GateError

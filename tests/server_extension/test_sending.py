@@ -6,8 +6,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from benches.server_extension_bench import NotebookServer
 from nbformat.v4 import new_code_cell, new_notebook
-from server_extension_bench import NotebookServer
 
 from springtide.scheduler.client import Client
 from springtide.widgets.server_extension.pool_gate import GateError

@@ -9,9 +9,9 @@ from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
-from hub_people import until
+from benches.server_extension_bench import NotebookServer
+from hubs.hub_people import until
 from patience import PATIENCE_S
-from server_extension_bench import NotebookServer
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Job, Submission

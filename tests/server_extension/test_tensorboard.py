@@ -19,8 +19,8 @@ import httpx
 import psutil
 import pytest
 import tensorboard
+from benches.server_extension_bench import NotebookServer, start_server, stop
 from patience import PATIENCE_S
-from server_extension_bench import NotebookServer, start_server, stop
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.user_environments import user_environments

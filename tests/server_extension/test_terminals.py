@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 import pytest
+from benches.server_extension_bench import TOKEN, NotebookServer
 from patience import PATIENCE_S
-from server_extension_bench import TOKEN, NotebookServer
 from websocket import create_connection
 
 from springtide.scheduler.client import Client

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hub_people import Hub, Person
-from hub_process import WITHOUT_PAGES
+from hubs.hub_people import Hub, Person
+from hubs.hub_process import WITHOUT_PAGES
 
 CONFIG = """
 c.JupyterHub.allow_named_servers = True

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import httpx
 import pytest
-from hub_people import Hub, Person, until
-from kernel_notebook import KernelNotebook
+from hubs.hub_people import Hub, Person, until
+from hubs.kernel_notebook import KernelNotebook
 from patience import PATIENCE_S
 
 pytestmark = pytest.mark.xdist_group("hub-spawner")

@@ -16,9 +16,9 @@ from typing import Any
 
 import httpx
 import pytest
-from hub_people import Hub, Person, environment, notebook_pid, until
-from hub_process import WITHOUT_PAGES, processes_of
-from hub_steps import HUB_STARTS, Plan, configuration
+from hubs.hub_people import Hub, Person, environment, notebook_pid, until
+from hubs.hub_process import WITHOUT_PAGES, processes_of
+from hubs.hub_steps import HUB_STARTS, Plan, configuration
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.notebooks import VARIABLE

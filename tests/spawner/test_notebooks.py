@@ -8,7 +8,7 @@ from html import unescape
 
 import httpx
 import pytest
-from hub_people import Hub, Person, environment, notebook_pid, until
+from hubs.hub_people import Hub, Person, environment, notebook_pid, until
 from patience import PATIENCE_S
 
 from springtide.scheduler.wire import WorkspaceRequest

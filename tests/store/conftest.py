@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from new_store import sqlite_url
-from postgresql_server import new_database, running_server
+from servers.postgresql_server import new_database, running_server
+from stores.new_store import sqlite_url
 
 from springtide.scheduler.store import Store, opening
 

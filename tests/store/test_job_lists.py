@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from store_records import ended, job
+from jobs.store_records import ended, job
 
 from springtide.scheduler.arguments import of_command, of_values
 from springtide.scheduler.model import SHOWN_STATES, UNFINISHED, JobState

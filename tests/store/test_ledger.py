@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from earlier_store import write_earlier
-from ledger_entries import kept_entries
+from jobs.ledger_entries import kept_entries
+from stores.earlier_store import write_earlier
 
 from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.store import Store, gpu_usage_writing, ledger_writing, renaming

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from earlier_store import EARLIER, write_earlier
+from stores.earlier_store import EARLIER, write_earlier
 
 from springtide.scheduler.model import Environment, Project
 from springtide.scheduler.store import Store

@@ -8,8 +8,8 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from bundles import save
-from store_records import attempt, ended, job
+from jobs.bundles import save
+from jobs.store_records import attempt, ended, job
 
 from springtide.scheduler.store import (
     FilesGoneError,

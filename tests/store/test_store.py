@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bundles import save
+from jobs.bundles import save
+from jobs.store_records import attempt, ended, job
 from msgspec import structs
 from sqlalchemy import inspect, text
-from store_records import attempt, ended, job
 
 from springtide.scheduler.model import JobState, Reason
 from springtide.scheduler.store import (

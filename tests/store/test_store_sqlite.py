@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bundles import save
+from jobs.bundles import save
 from sqlalchemy import event
 
 from springtide.scheduler.store import ORDERS, Store, StoreDamagedError, StoreFullError

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from earlier_store import EARLIER, write_earlier
 from sqlalchemy import text
+from stores.earlier_store import EARLIER, write_earlier
 
 spec = importlib.util.spec_from_file_location(
     "engine_conftest", Path(__file__).parents[1] / "engine" / "conftest.py"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from earlier_store import EARLIER, write_earlier
 from msgspec.structs import replace
+from stores.earlier_store import EARLIER, write_earlier
 
 from springtide.scheduler.gpu_reading import METRICS, Reading
 from springtide.scheduler.store import Store, gpu_usage_writing

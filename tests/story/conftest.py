@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browser import running_browser
-from failures import has_failed
-from hub_people import Hub, until
+from browsers.browser import running_browser
+from hubs.hub_people import Hub, until
 from patience import PATIENCE_S
 from playwright.sync_api import Browser
+from plugins.failures import has_failed
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.executors.local.executor import service_environment

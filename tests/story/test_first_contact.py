@@ -7,9 +7,9 @@ import re
 import signal
 
 import pytest
-from axe import violations_in_all_states
-from browser_people import Person
-from hub_people import Hub, notebook_pid, until
+from browsers.axe import violations_in_all_states
+from browsers.browser_people import Person
+from hubs.hub_people import Hub, notebook_pid, until
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, expect
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from browser_people import Person
-from hostile_scripts import assert_no_token_was_made, script
-from hub_people import Hub
-from hub_people import Person as Program
-from hub_process import ONE_HOST_NAME
+from browsers.browser_people import Person
+from hostile.hostile_scripts import assert_no_token_was_made, script
+from hubs.hub_people import Hub
+from hubs.hub_people import Person as Program
+from hubs.hub_process import ONE_HOST_NAME
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, StorageState, expect
 
@@ -27,7 +27,7 @@ from springtide.hub_extension.pages.pages import STATIC, VISUALS
 pytestmark = pytest.mark.xdist_group("hub-hostile")
 
 HERE = Path(__file__).parent
-SERVER = HERE.parent / "support/hostile_notebook.py"
+SERVER = HERE.parent / "support/hostile/hostile_notebook.py"
 ATTACK = script("hostile.js").replace("DIGEST", digest([VISUALS, STATIC]))
 ON_THE_HUB = script("hostile_hub.js")
 POLICIES = ["same-origin", "same-origin-allow-popups", "noopener-allow-popups"]

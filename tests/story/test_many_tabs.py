@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from browser_people import Person
-from hub_people import Hub, until
-from hub_people import Person as Program
-from hub_process import ONE_HOST_NAME
+from browsers.browser_people import Person
+from hubs.hub_people import Hub, until
+from hubs.hub_people import Person as Program
+from hubs.hub_process import ONE_HOST_NAME
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, Page, expect
 

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import httpx
 import pytest
-import unpacked_programs
 import yaml
-from browser_people import Person
-from certificates import write_server_certificate
-from hub_people import Hub, until
-from hub_people import Person as Program
-from hub_process import ONE_HOST_NAME, WITHOUT_PAGES
+from browsers.browser_people import Person
+from clusters.certificates import write_server_certificate
+from hubs import unpacked_programs
+from hubs.hub_people import Hub, until
+from hubs.hub_people import Person as Program
+from hubs.hub_process import ONE_HOST_NAME, WITHOUT_PAGES
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, expect
-from ports import free_port
+from servers.ports import free_port
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 

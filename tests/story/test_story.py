@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from browser_people import Person, expect_state
-from hub_people import Hub
+from browsers.browser_people import Person, expect_state
+from hubs.hub_people import Hub
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, expect
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import httpx
 import pytest
-from browser_people import Person
-from hostile_scripts import assert_no_token_was_made, script
-from hub_people import Hub
-from hub_people import Person as Program
+from browsers.browser_people import Person
+from hostile.hostile_scripts import assert_no_token_was_made, script
+from hubs.hub_people import Hub
+from hubs.hub_people import Person as Program
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, expect
 
 pytestmark = pytest.mark.xdist_group("hub-subdomains")
 
-SERVER = Path(__file__).parents[1] / "support/hostile_notebook.py"
+SERVER = Path(__file__).parents[1] / "support/hostile/hostile_notebook.py"
 CONFIG = f"c.Spawner.cmd = [{sys.executable!r}, {str(SERVER)!r}]"
 ON_THE_HUB = script("hostile_hub.js")
 ATTACK = """

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_people import Hub, until
-from kernel_notebook import KernelNotebook
+from hubs.hub_people import Hub, until
+from hubs.kernel_notebook import KernelNotebook
 from patience import PATIENCE_S
 
 from springtide.scheduler.client import Client

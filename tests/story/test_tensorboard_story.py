@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from browser_people import Person
-from hub_people import Hub, until
-from hub_people import Person as Program
+from browsers.browser_people import Person
+from hubs.hub_people import Hub, until
+from hubs.hub_people import Person as Program
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, Locator, Page, expect
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hub_people import Hub
-from hub_people import Person as Caller
+from hubs.hub_people import Hub
+from hubs.hub_people import Person as Caller
+from hubs.tutorial import Command, Newcomer, Run, See, Step, steps
 from playwright.sync_api import Browser
-from tutorial import Command, Newcomer, Run, See, Step, steps
 
 ROOT = Path(__file__).parents[2]
 PEOPLE = ("susan", "joe")

@@ -16,10 +16,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-import system_packages
 from build_lock import alone
-from cluster_tools import ToolsMissingError, cache
-from commands import run, step
+from clusters.cluster_tools import ToolsMissingError, cache
+from machines import system_packages
+from programs.commands import run, step
 
 SETUPTOOLS = "setuptools==80.9.0"
 REQUIREMENTS = (

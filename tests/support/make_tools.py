@@ -12,13 +12,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-import cluster_tools
 import framework_tools
-import node_images
-import system_packages
-import unpacked_programs
-from commands import CommandError
-from enclosure import NoRealNodeError
+from clusters import cluster_tools, node_images
+from clusters.enclosure import NoRealNodeError
+from hubs import unpacked_programs
+from machines import system_packages
+from programs.commands import CommandError
 
 
 def system() -> None:

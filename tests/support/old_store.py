@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from all_channels import CHANNELS, WEBHOOK, WITH_ADDRESS
+from pools.all_channels import CHANNELS, WEBHOOK, WITH_ADDRESS
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import default_projects

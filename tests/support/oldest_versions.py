@@ -15,8 +15,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import cluster_tools
-from commands import CommandError, run, step
+from clusters import cluster_tools
+from programs.commands import CommandError, run, step
 
 ROOT = Path(__file__).parents[2]
 PRODUCT_PYTHON = "3.11"

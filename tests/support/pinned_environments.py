@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from build_lock import alone
-from cluster_tools import ToolsMissingError, cache
-from commands import run, step
+from clusters.cluster_tools import ToolsMissingError, cache
+from programs.commands import run, step
 
 HERE = Path(__file__).parent
 UV = "uv==0.13.9"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pynvml
 import pytest
-from nvml_library import Driver, build
+from machines.nvml_library import Driver, build
 
 from springtide.scheduler.telemetry import nvml as nvml_driver
 

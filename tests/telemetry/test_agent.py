@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
-from grpc_server import field, grpc_server
+from clusters.grpc_server import field, grpc_server
 from hypothesis import given
 from hypothesis import strategies as st
-from nvml_library import GIB, LOST, Driver
+from machines.nvml_library import GIB, LOST, Driver
 from patience import PATIENCE_S
 
 from springtide.scheduler.telemetry.agent import pod_resources, report

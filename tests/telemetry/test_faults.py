@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from machines.nvml_library import LOST, Driver
 from msgspec.structs import replace
-from new_store import open_store
-from nvml_library import LOST, Driver
 from patience import PATIENCE_S
+from stores.new_store import open_store
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine

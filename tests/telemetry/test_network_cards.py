@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from nvml_library import Driver
-from sysfs_cards import add_card, add_device
+from machines.nvml_library import Driver
+from machines.sysfs_cards import add_card, add_device
 
 from springtide.scheduler.executors.kubernetes.agents import described
 from springtide.scheduler.model import Gpu, Node

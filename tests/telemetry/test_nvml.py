@@ -7,8 +7,8 @@ import sys
 
 import pynvml
 import pytest
+from machines.nvml_library import GIB, LOST, UNKNOWN, Driver
 from msgspec.structs import replace
-from nvml_library import GIB, LOST, UNKNOWN, Driver
 
 from springtide.scheduler.gpu_reading import Reading
 from springtide.scheduler.resources.per_gpu import per_gpu_of

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_bench import SLEEPS
-from local_bench import LocalBench
+from benches.executor_bench import SLEEPS
+from benches.local_bench import LocalBench
 
 from springtide.scheduler.telemetry import Computing, GpuSample
 from springtide.scheduler.telemetry.machine import SimulatedMachine

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from cluster_tools import PROGRAMS, ToolsMissingError, build, tools
-from commands import CommandError
+from clusters.cluster_tools import PROGRAMS, ToolsMissingError, build, tools
 from patience import PATIENCE_S
+from programs.commands import CommandError
 
 # Stands in for `go build`, which takes minutes: records what it is asked for, and makes it.
 GO = """#!/bin/sh
@@ -102,7 +102,7 @@ def test_of_two_builds_at_once_one_waits(environment: dict[str, str]) -> None:
 def test_without_go_the_way_to_get_it_is_told(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster_tools._USUAL_GO", Path("/nowhere"))
+    monkeypatch.setattr("clusters.cluster_tools._USUAL_GO", Path("/nowhere"))
     with pytest.raises(ToolsMissingError, match=r"Go 1\.\d+ or newer.*install it.*or set KUBEBUILDER_ASSETS"):
         build({**environment, "PATH": ""})
 

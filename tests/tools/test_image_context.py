@@ -5,8 +5,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-import node_images
 import pytest
+from clusters import node_images
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import node_images
 import pytest
-from cluster_tools import ToolsMissingError
+from clusters import node_images
+from clusters.cluster_tools import ToolsMissingError
 
 TREE = ("pyproject.toml", "scheduler/model.py", "helm/images/Dockerfile")
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from commands import CommandError
-from system_packages import PackagesMissingError, install, missing
+from machines.system_packages import PackagesMissingError, install, missing
+from programs.commands import CommandError
 
 # Stands in for apt, which changes the machine: records what it is asked for.
 APT = """#!/bin/sh
@@ -50,7 +50,7 @@ def test_what_apt_says_is_shown_when_it_fails(environment: dict[str, str]) -> No
 
 
 def test_without_apt_the_packages_are_named(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("commands.SYSTEM_DIRECTORIES", "")
+    monkeypatch.setattr("programs.commands.SYSTEM_DIRECTORIES", "")
     with pytest.raises(
         PackagesMissingError, match=r"need the packages chromium, socat.*no `apt-get`.*`make tools`"
     ):
@@ -58,6 +58,6 @@ def test_without_apt_the_packages_are_named(environment: dict[str, str], monkeyp
 
 
 def test_a_program_that_is_not_there_is_missed_by_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("commands.SYSTEM_DIRECTORIES", "")
+    monkeypatch.setattr("programs.commands.SYSTEM_DIRECTORIES", "")
     wanted = {"chromium", "chromium-headless-shell", "buildah", "gcc", "iproute2", "runc"}
     assert wanted <= set(missing({"PATH": "/nonexistent"}))

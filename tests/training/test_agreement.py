@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from turns import Turns
+from machines.turns import Turns
 
 from springtide.training.agreement import Board, Member, Record, first_common_step
 

@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 import pytest
-from payloads import payload_of
+from jobs.payloads import payload_of
 
 from springtide.training import AGAIN
 from springtide.training.job import _LOOK_EVERY

@@ -13,7 +13,7 @@ from typing import Any
 import cloudpickle
 import optuna
 import pytest
-from payloads import payload_of
+from jobs.payloads import payload_of
 
 from springtide.training import AGAIN, trials
 from springtide.training.adapters import optuna as adapter

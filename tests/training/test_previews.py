@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from payloads import payload_of
+from jobs.payloads import payload_of
 
 RUN = ("-m", "springtide.training.run")
 FIGURE = "import matplotlib.figure\n    figure = matplotlib.figure.Figure()\n    axes = figure.subplots()\n    "

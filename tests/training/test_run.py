@@ -8,9 +8,9 @@ from typing import Any
 
 import nbformat
 import pytest
+from jobs.payloads import payload_of
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from patience import PATIENCE_S
-from payloads import payload_of
 
 from springtide.scheduler.executors.supervisor.error_line import error_line
 from springtide.training import AGAIN

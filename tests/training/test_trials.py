@@ -7,7 +7,7 @@ import pickle
 from typing import Any
 
 import pytest
-from payloads import payload_of
+from jobs.payloads import payload_of
 
 from springtide.training import AGAIN
 from springtide.training.trials import MOST_BYTES, MOST_POINTS, PACE, Curve, Trial

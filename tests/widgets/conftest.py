@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from patience import PATIENCE_S
-from pool_process import running_service
+from pools.pool_process import running_service
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.widgets.connection import Connection

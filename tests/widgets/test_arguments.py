@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jobs.project_copies import run_copy
 from nbformat.v4 import new_code_cell, new_notebook
-from project_copies import run_copy
 
 from springtide.scheduler.arguments import changed
 from springtide.scheduler.capture import Here

@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from payloads import content_of
-from project_copies import run_copy
+from jobs.payloads import content_of
+from jobs.project_copies import run_copy
 
 from springtide.scheduler.capture import Here, submission
 from springtide.scheduler.client.transport import encoded

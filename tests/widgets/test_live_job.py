@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from job_options import with_options
+from jobs.job_options import with_options
 
 from springtide.scheduler.client import Client, Unreachable
 from springtide.scheduler.wire import Attempt, Event, Job, JobUsage, Progress

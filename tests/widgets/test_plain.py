@@ -4,7 +4,7 @@ import io
 from typing import Any
 
 import pytest
-from job_options import with_options
+from jobs.job_options import with_options
 
 from springtide.scheduler.wire import (
     GpuRef,

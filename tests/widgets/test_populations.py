@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pool_process import ServiceProcess
-from terminal import called
+from pools.pool_process import ServiceProcess
+from programs.terminal import called
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.population import Population, first_generation

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
-from payloads import content_of
+from jobs.payloads import content_of
 
 from springtide.scheduler.arguments import Argument, argument_of
 from springtide.widgets.errors import CaptureError, OptionError

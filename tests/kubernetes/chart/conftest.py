@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from chart import Helm, Template
+from clusters.chart import Helm, Template
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chart import Helm, HelmError, Template, of_all, of_kind, pods_of, service_settings, shown_values
+from clusters.chart import Helm, HelmError, Template, of_all, of_kind, pods_of, service_settings, shown_values
 
 from springtide.hub_extension.cluster.settings import cluster_settings
 

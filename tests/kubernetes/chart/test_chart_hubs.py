@@ -15,8 +15,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from chart import Helm, shown_values
-from chart_machine import (
+from clusters.chart import Helm, shown_values
+from clusters.chart_machine import (
     PASSWORD,
     PATIENCE_S,
     PROJECTS,
@@ -31,7 +31,7 @@ from chart_machine import (
     run_own_hub,
     run_part,
 )
-from hub_people import until
+from hubs.hub_people import until
 
 from springtide.scheduler.client import Client
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from chart import (
+from clusters.chart import (
     CHART,
     CLAIMS,
     GUIDE,
@@ -26,8 +26,8 @@ from chart import (
     volumes,
     write_config,
 )
-from cluster import Cluster, ClusterError
-from control_plane import until
+from clusters.cluster import Cluster, ClusterError
+from clusters.control_plane import until
 from traitlets.config.loader import PyFileConfigLoader
 
 from springtide.scheduler.executors.base import AttemptKey

@@ -8,7 +8,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
-from chart import Template, of_kind, pods_of, service_settings
+from clusters.chart import Template, of_kind, pods_of, service_settings
 
 PRIVATE = ["10.0.0.1", "10.96.0.1", "100.64.3.4", "169.254.169.254", "172.16.0.9", "172.31.255.1", "192.168.1.1"]
 PRIVATE_V6 = ["fd00:ec2::254", "fc00::1", "fe80::1"]

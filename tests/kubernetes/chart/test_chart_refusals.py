@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from chart import CHART, Helm, HelmError, Template, of_kind, shown_values
+from clusters.chart import CHART, Helm, HelmError, Template, of_kind, shown_values
 
 WRONG: dict[str, Any] = {
     "servcie": {},

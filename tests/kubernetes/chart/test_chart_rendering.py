@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from chart import (
+from clusters.chart import (
     CHART,
     Helm,
     HelmError,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chart import UNCHECKED, Helm, Template, volumes, write_config
-from chart_machine import (
+from clusters.chart import UNCHECKED, Helm, Template, volumes, write_config
+from clusters.chart_machine import (
     PATIENCE_S,
     Machine,
     Ports,
@@ -21,8 +21,8 @@ from chart_machine import (
     run_own_hub,
     run_part,
 )
-from cluster import Cluster, until
-from dra_driver import DraDriver, dra_driver, gpus
+from clusters.cluster import Cluster, until
+from clusters.dra_driver import DraDriver, dra_driver, gpus
 from traitlets.config.loader import PyFileConfigLoader
 
 from springtide.scheduler.client import Client, PoolError

@@ -21,12 +21,9 @@ import httpx
 import msgspec
 import pytest
 import yaml
-from chart import CHART, UNCHECKED, Helm, volumes
-from cluster import Cluster, until
-from patience import PATIENCE_S
-from pool_process import ServiceProcess
-from ports import free_port
-from train_job_definition import (
+from clusters.chart import CHART, UNCHECKED, Helm, volumes
+from clusters.cluster import Cluster, until
+from clusters.train_job_definition import (
     DEFINITION,
     DEFINITIONS,
     EARLIER_DEFINITION,
@@ -35,6 +32,9 @@ from train_job_definition import (
     define,
     takes,
 )
+from patience import PATIENCE_S
+from pools.pool_process import ServiceProcess
+from servers.ports import free_port
 
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 

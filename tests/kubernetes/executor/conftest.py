@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from kube_bench import KubeBench
+from benches.kube_bench import KubeBench
+from clusters.cluster import Cluster
 
 
 @pytest.fixture

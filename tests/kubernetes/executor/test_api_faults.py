@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from cluster import Cluster
-from faulty_api import FaultyApi
-from kube_bench import KubeBench, eventually
+from benches.kube_bench import KubeBench, eventually
+from clusters.cluster import Cluster
+from clusters.faulty_api import FaultyApi
+from jobs.supervisor_records import leave_exit
 from patience import PATIENCE_S
-from supervisor_records import leave_exit
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError, ExitKind
 from springtide.scheduler.executors.kubernetes import api_stalls, monitor, pods

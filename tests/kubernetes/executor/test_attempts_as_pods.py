@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from kube_bench import IMAGE, KubeBench, eventually
+from benches.kube_bench import IMAGE, KubeBench, eventually
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError, ExitKind
 from springtide.scheduler.executors.kubernetes.start_failures import START_PATIENCE, start_failure

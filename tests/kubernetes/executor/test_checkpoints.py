@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from kube_bench import KubeBench
+from benches.kube_bench import KubeBench
 
 from springtide.scheduler.executors.base import AttemptKey, CheckpointGoneError, ExecutorError
 

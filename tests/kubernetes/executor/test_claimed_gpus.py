@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster, ClusterError
-from dra_driver import A100, API, DraDriver, dra_driver, gpus
-from faulty_api import FaultyApi
-from kube_bench import KubeBench, eventually
+from benches.kube_bench import KubeBench, eventually
+from clusters.cluster import Cluster, ClusterError
+from clusters.dra_driver import A100, API, DraDriver, dra_driver, gpus
+from clusters.faulty_api import FaultyApi
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError, ExitKind

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from kube_bench import KubeBench, eventually
+from benches.kube_bench import KubeBench, eventually
+from jobs.supervisor_records import leave_exit
 from patience import PATIENCE_S
-from supervisor_records import leave_exit
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExitKind
 from springtide.scheduler.executors.kubernetes import monitor

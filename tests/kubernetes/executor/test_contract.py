@@ -15,11 +15,11 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from cluster import Cluster
-from executor_contract import ExecutorContract
-from kube_bench import KubeBench
-from node_images import image
-from real_node import GROUP, OWNER, RealNode
+from benches.executor_contract import ExecutorContract
+from benches.kube_bench import KubeBench
+from clusters.cluster import Cluster
+from clusters.node_images import image
+from clusters.real_node import GROUP, OWNER, RealNode
 
 AT_ONCE = 6
 GPUS_OF_ONE = 4

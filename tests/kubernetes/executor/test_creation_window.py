@@ -6,8 +6,8 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from cluster import Cluster
-from kube_bench import KubeBench
+from benches.kube_bench import KubeBench
+from clusters.cluster import Cluster
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.kubernetes import pods

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from drains import drain
-from kube_bench import KubeBench, eventually
+from benches.kube_bench import KubeBench, eventually
+from clusters.cluster import Cluster
+from clusters.drains import drain
+from jobs.supervisor_records import leave_exit, leave_start
 from patience import PATIENCE_S
-from supervisor_records import leave_exit, leave_start
 
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from cluster import Cluster
-from faulty_api import FaultyApi
-from kube_bench import KubeBench, eventually
+from benches.kube_bench import KubeBench, eventually
+from clusters.cluster import Cluster
+from clusters.faulty_api import FaultyApi
 from patience import PATIENCE_S
 
 from springtide.scheduler import model

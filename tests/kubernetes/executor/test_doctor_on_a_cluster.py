@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from cluster import Cluster, until
-from dra_driver import dra_driver, gpus
+from clusters.cluster import Cluster, until
+from clusters.dra_driver import dra_driver, gpus
 
 from springtide.hub_extension.command import main
 from springtide.scheduler.kube import Resource

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from kube_bench import KubeBench
+from benches.kube_bench import KubeBench
 
 from springtide.scheduler.executors.kubernetes.inventory import Inventory
 from springtide.scheduler.executors.kubernetes.objects import names

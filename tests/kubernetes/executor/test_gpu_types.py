@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kube_bench import KubeBench
+from benches.kube_bench import KubeBench
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, InventoryChanged

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster
-from kube_bench import KubeBench, eventually
+from benches.kube_bench import KubeBench, eventually
+from clusters.cluster import Cluster
 from patience import PATIENCE_S
 
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine

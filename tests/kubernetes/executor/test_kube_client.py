@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster
-from faulty_api import FaultyApi
+from clusters.cluster import Cluster
+from clusters.faulty_api import FaultyApi
 from patience import PATIENCE_S
 
 from springtide.scheduler.kube import (

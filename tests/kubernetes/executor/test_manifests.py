@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from launched_attempts import GPU_NODE, SETTINGS, record, spec
+from jobs.launched_attempts import GPU_NODE, SETTINGS, record, spec
 from msgspec import structs
 
 from springtide.scheduler.declared import NamedSecret

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster
-from control_plane import until
-from kube_bench import KubeBench
+from benches.kube_bench import KubeBench
+from clusters.cluster import Cluster
+from clusters.control_plane import until
 from patience import PATIENCE_S
-from ports import free_port
+from servers.ports import free_port
 
 from springtide.scheduler.executors.base import InventoryChanged
 from springtide.scheduler.executors.kubernetes import agents as requests

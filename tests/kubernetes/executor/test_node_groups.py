@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster
-from cluster_pool import ClusterPool
-from kube_bench import IMAGE, KubeBench, eventually
+from benches.kube_bench import IMAGE, KubeBench, eventually
+from clusters.cluster import Cluster
+from clusters.cluster_pool import ClusterPool
 from patience import PATIENCE_S
 
 from springtide.scheduler import wire

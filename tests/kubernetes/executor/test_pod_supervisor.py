@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import until
+from clusters.cluster import until
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExitKind

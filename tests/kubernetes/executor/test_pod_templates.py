@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from launched_attempts import SETTINGS, record
+from jobs.launched_attempts import SETTINGS, record
 
 from springtide.hub_extension.cluster.settings import cluster_settings
 from springtide.scheduler.executors.kubernetes.ends import end_of

@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from cluster_pool import ClusterPool
+from clusters.cluster import Cluster
+from clusters.cluster_pool import ClusterPool
 from patience import PATIENCE_S
 
 from springtide.scheduler import wire

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from dra_driver import A100, H100, Device, gpus, pool_slice
+from clusters.dra_driver import A100, H100, Device, gpus, pool_slice
 
 from springtide.scheduler.executors.kubernetes.devices.published import PublishedGpus, newest
 from springtide.scheduler.executors.kubernetes.devices.templates import claim_template, expression, resource_of

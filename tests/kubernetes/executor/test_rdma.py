@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from cluster import Cluster
-from cluster_pool import ClusterPool
-from kube_bench import eventually
+from benches.kube_bench import eventually
+from clusters.cluster import Cluster
+from clusters.cluster_pool import ClusterPool
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from cluster import Cluster
-from kube_bench import KubeBench, eventually
+from benches.kube_bench import KubeBench, eventually
+from clusters.cluster import Cluster
 from patience import PATIENCE_S
 
 from springtide.scheduler.engine import Engine, EngineSettings, Retries, open_engine

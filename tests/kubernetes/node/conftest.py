@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from cluster import Cluster
-from real_node import RealNode
-from real_pods import Pods
+from clusters.cluster import Cluster
+from clusters.real_node import RealNode
+from clusters.real_pods import Pods
 
 
 @pytest.fixture

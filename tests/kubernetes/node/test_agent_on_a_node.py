@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster
-from control_plane import until
-from device_plugin import device_plugin
-from kube_product import Member, Product, member, product
-from nvml_library import Driver, build
-from real_node import GPU_RESOURCE, SIMULATED_LABEL, NodeNetwork
+from clusters.cluster import Cluster
+from clusters.control_plane import until
+from clusters.device_plugin import device_plugin
+from clusters.kube_product import Member, Product, member, product
+from clusters.real_node import GPU_RESOURCE, SIMULATED_LABEL, NodeNetwork
+from machines.nvml_library import Driver, build
 
 from springtide.scheduler.wire import NodeView, Submission
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from kube_bench import KubeBench, restricted_bench
-from real_node import RealNode
-from real_pods import Pods
+from benches.kube_bench import KubeBench, restricted_bench
+from clusters.cluster import Cluster
+from clusters.real_node import RealNode
+from clusters.real_pods import Pods
 
 from springtide.scheduler.executors.base import Reported
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from kube_bench import KubeBench, restricted_bench
-from real_node import RealNode, volume
+from benches.kube_bench import KubeBench, restricted_bench
+from clusters.cluster import Cluster
+from clusters.real_node import RealNode, volume
 
 from springtide.scheduler.datasets import Dataset
 

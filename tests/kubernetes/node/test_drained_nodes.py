@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from drains import DrainRefusedError, drain
-from executor_bench import LOCKSTEP, RESUMES
-from kube_bench import ContainerBench, KubeBench
-from real_node import RealNode
+from benches.executor_bench import LOCKSTEP, RESUMES
+from benches.kube_bench import ContainerBench, KubeBench
+from clusters.cluster import Cluster
+from clusters.drains import DrainRefusedError, drain
+from clusters.real_node import RealNode
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptSpec, ExitKind, Reported
 from springtide.scheduler.model import Worker

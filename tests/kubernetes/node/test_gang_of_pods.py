@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from kube_bench import ContainerBench, KubeBench
+from benches.kube_bench import ContainerBench, KubeBench
+from clusters.cluster import Cluster
+from clusters.node_images import image
+from clusters.real_node import RealNode
 from msgspec import structs
-from node_images import image
-from real_node import RealNode
 
 from springtide.scheduler.executors.base import AttemptKey, ExitKind, Reported
 from springtide.scheduler.model import Worker

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import framework_tools
 import pytest
-from cluster import Cluster
-from commands import run
-from kube_product import Member, Product, member, product
-from real_node import GROUP, OWNER, RealNode, volume
-from terminal import Done
+from clusters.cluster import Cluster
+from clusters.kube_product import Member, Product, member, product
+from clusters.real_node import GROUP, OWNER, RealNode, volume
+from programs.commands import run
+from programs.terminal import Done
 
 from tests.real_code.corpus import Environment, Place, Program
 from tests.real_code.desk import Desk, cases, check_it_ends_the_same_with_a_pause, lay_out, write_entry_point

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import httpx
-from cluster import Cluster
-from control_plane import until
-from enclosure import CGROUPS, directory_of_its_own
-from node_images import image
+from clusters.cluster import Cluster
+from clusters.control_plane import until
+from clusters.enclosure import CGROUPS, directory_of_its_own
+from clusters.node_images import image
+from clusters.real_node import GPU_RESOURCE, RealNode, volume
+from clusters.real_pods import RECORDED, Pods
 from patience import PATIENCE_S
-from real_node import GPU_RESOURCE, RealNode, volume
-from real_pods import RECORDED, Pods
 
 SERVER = """
 import http.server, os
@@ -154,8 +154,8 @@ def test_simulated_gpus_are_given_to_one_pod_at_a_time(pods: Pods, real_node: Re
 KILLED = """
 import sys, time
 from pathlib import Path
-from cluster_tools import tools
-from enclosure import Enclosure, directory_of_its_own
+from clusters.cluster_tools import tools
+from clusters.enclosure import Enclosure, directory_of_its_own
 with directory_of_its_own(Path(sys.argv[1])) as directory:
     enclosure = Enclosure(directory, tools() / "pause").start()
     enclosure.daemon("sleep", "600")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from cluster import Cluster
-from kube_bench import KubeBench, restricted_bench
-from node_images import image
+from benches.kube_bench import KubeBench, restricted_bench
+from clusters.cluster import Cluster
+from clusters.node_images import image
+from clusters.real_node import RealNode
 from patience import PATIENCE_S
-from real_node import RealNode
 
 from springtide.hub_extension.cluster.settings import cluster_settings
 from springtide.scheduler.declared import NamedSecret

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from api_relay import ApiRelay
-from cluster import POOL_LABEL, Cluster
-from dra_driver import DraDriver, dra_driver
-from kube_hub import ENVIRONMENT, KubeHub, notebooks, until
-from real_node import volume
+from clusters.api_relay import ApiRelay
+from clusters.cluster import POOL_LABEL, Cluster
+from clusters.dra_driver import DraDriver, dra_driver
+from clusters.kube_hub import ENVIRONMENT, KubeHub, notebooks, until
+from clusters.real_node import volume
 
 CONFIG = """
 c.KubeSpawner.profile_list = [

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_relay import ApiRelay
-from cluster import POOL_LABEL, Cluster
-from dra_driver import DraDriver, gpus
-from kube_hub import ENVIRONMENT, START_TIMEOUT_S, KubeHub, until
+from clusters.api_relay import ApiRelay
+from clusters.cluster import POOL_LABEL, Cluster
+from clusters.dra_driver import DraDriver, gpus
+from clusters.kube_hub import ENVIRONMENT, START_TIMEOUT_S, KubeHub, until
 
 GPU = "nvidia.com/gpu"
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import httpx
 import pytest
-import unpacked_programs
 import yaml
-from chart import Helm, of_all
-from cluster import Cluster, until
-from kube_hub import KubeHub
+from clusters.chart import Helm, of_all
+from clusters.cluster import Cluster, until
+from clusters.kube_hub import KubeHub
+from hubs import unpacked_programs
 from patience import PATIENCE_S
-from ports import free_port
+from servers.ports import free_port
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 MONITORED = {"metrics": {"serviceMonitor": {"enabled": True}}}

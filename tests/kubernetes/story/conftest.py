@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from kube_product import Member, Product, member, product
-from real_node import RealNode
+from clusters.cluster import Cluster
+from clusters.kube_product import Member, Product, member, product
+from clusters.real_node import RealNode
 
 
 @pytest.fixture

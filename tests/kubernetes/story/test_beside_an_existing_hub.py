@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
-from existing_hub import Beside, beside_a_hub
-from kube_product import Member, member
-from real_node import RealNode
+from clusters.cluster import Cluster
+from clusters.existing_hub import Beside, beside_a_hub
+from clusters.kube_product import Member, member
+from clusters.real_node import RealNode
 
 TRAINING = """
 from pathlib import Path

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from control_plane import until
-from kube_product import Member, Product
+from clusters.control_plane import until
+from clusters.kube_product import Member, Product
 
 from springtide.scheduler.wire import Submission
 

@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from api_relay import ApiRelay
-from chart import Helm, of_all, of_kind
-from cluster import Cluster, until
-from new_store import open_store
+from clusters.api_relay import ApiRelay
+from clusters.chart import Helm, of_all, of_kind
+from clusters.cluster import Cluster, until
 from patience import PATIENCE_S
+from stores.new_store import open_store
 
 from springtide.hub_extension.train_jobs import TrainJobs
 from springtide.hub_extension.train_jobs.kinds import SPRINGTIDE_JOB, TRAIN_JOB, Kind

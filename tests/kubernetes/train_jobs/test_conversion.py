@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from chart import CHART
-from cluster import until
+from clusters.chart import CHART
+from clusters.cluster import until
+from clusters.train_job_definition import DEFINITIONS, is_established
+from clusters.train_job_objects import OURS, finalizers, told
 from patience import PATIENCE_S
-from train_job_definition import DEFINITIONS, is_established
-from train_job_objects import OURS, finalizers, told
 
 from springtide.hub_extension.train_jobs import status
 from springtide.hub_extension.train_jobs.manifest import submission_of, suspended

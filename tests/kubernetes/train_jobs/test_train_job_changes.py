@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from train_job_objects import told
+from clusters.train_job_objects import told
 
 from springtide.scheduler import wire
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
-from cluster import until
+from clusters.cluster import until
+from clusters.train_job_objects import OURS, ended_and_released, finalizers
 from patience import PATIENCE_S
-from train_job_objects import OURS, ended_and_released, finalizers
 
 
 async def test_deleting_cancels(pool, team):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from job_options import with_options
+from jobs.job_options import with_options
 from msgspec import structs
 
 from springtide.hub_extension.train_jobs import happenings, status

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import yaml
-from train_job_objects import ended_and_released, told
+from clusters.train_job_objects import ended_and_released, told
 
 from springtide.scheduler import wire
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chart import Helm, of_kind, service_settings
-from cluster import Cluster, ClusterError
-from control_plane import until
-from train_job_objects import told
+from clusters.chart import Helm, of_kind, service_settings
+from clusters.cluster import Cluster, ClusterError
+from clusters.control_plane import until
+from clusters.train_job_objects import told
 
 from springtide.hub_extension.train_jobs import SPRINGTIDE_JOB, TRAIN_JOB, owner
 from springtide.hub_extension.train_jobs.kinds import Kind

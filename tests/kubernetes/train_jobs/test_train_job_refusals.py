@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from train_job_objects import finalizers, state, told
+from clusters.train_job_objects import finalizers, state, told
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings

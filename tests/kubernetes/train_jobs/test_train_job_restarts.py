@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from train_job_objects import OURS, told
+from clusters.train_job_objects import OURS, told
 
 from springtide.scheduler import wire
 

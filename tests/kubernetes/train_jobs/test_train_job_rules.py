@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from cluster import ClusterError
+from clusters.cluster import ClusterError
 
 from springtide.hub_extension.train_jobs.manifest import submission_of
 from springtide.hub_extension.train_jobs.owner import Owner

@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from job_options import with_options
+from jobs.job_options import with_options
 
 from springtide.hub_extension.train_jobs import status
 from springtide.hub_extension.train_jobs.owner import Owner

@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
-from certificates import write_server_certificate
-from cluster import Cluster
+from clusters.certificates import write_server_certificate
+from clusters.cluster import Cluster
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 STOP_AFTER, NO_IMAGE = "springtide.io/fake-stop-after", "springtide.io/fake-image"

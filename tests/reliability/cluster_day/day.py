@@ -17,13 +17,13 @@ from threading import Event, RLock, Thread
 from typing import Any
 
 import httpx
-from cluster import Cluster, ClusterError
 from cluster_day.admission import Admission
 from cluster_day.judge import Judge, SeenPod, Wanted
 from cluster_day.programs import Programs
 from cluster_day.watching import Watch
-from pool_process import ServiceProcess
-from ports import free_port
+from clusters.cluster import Cluster, ClusterError
+from pools.pool_process import ServiceProcess
+from servers.ports import free_port
 
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 

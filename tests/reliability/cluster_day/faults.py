@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 import httpx
-from cluster import STRATEGIC_PATCH, ClusterError
 from cluster_day.admission import NO_IMAGE
 from cluster_day.day import POOL, Day
 from cluster_day.programs import FOREIGN
 from cluster_day.words import say_not_ready, say_without_image
-from drains import drain
+from clusters.cluster import STRATEGIC_PATCH, ClusterError
+from clusters.drains import drain
 
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 ANY = [{"operator": "Exists"}]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from cluster import Cluster, tools
 from cluster_day.day import Day, DayFigures, Plan
 from cluster_day.faults import FAULTS, foreign_job, preemptor
-from train_job_definition import define
+from clusters.cluster import Cluster, tools
+from clusters.train_job_definition import define
 
 NODE_GRACE_S = 50
 """The time after which a silent node is not ready, as clusters have it unless told otherwise."""

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any
 
 import httpx
-from cluster import Cluster, ClusterError
+from clusters.cluster import Cluster, ClusterError
 
 from springtide.scheduler.executors.supervisor.pod import SIGNALLED
 from springtide.scheduler.executors.supervisor.records import Names, write_record

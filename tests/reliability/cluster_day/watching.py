@@ -9,7 +9,7 @@ from threading import Event, Thread
 from typing import Any
 
 import httpx
-from cluster import Cluster
+from clusters.cluster import Cluster
 
 SERVER_TIMEOUT_S = 5
 READ_TIMEOUT_S = 30.0

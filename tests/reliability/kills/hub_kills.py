@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from hub_people import Hub, until
+from hubs.hub_people import Hub, until
 from kills.service_kills import JOB, chain, results_of
 
 from springtide.scheduler import wire

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import httpx
-from hub_people import RARELY_S, Hub, Person, environment, until
-from hub_process import WITHOUT_PAGES
-from hub_steps import HUB_RESTARTS, HUB_STARTS, SERVICE_RESTARTS, SERVICE_STARTS, Plan, configuration
+from hubs.hub_people import RARELY_S, Hub, Person, environment, until
+from hubs.hub_process import WITHOUT_PAGES
+from hubs.hub_steps import HUB_RESTARTS, HUB_STARTS, SERVICE_RESTARTS, SERVICE_STARTS, Plan, configuration
 from patience import PATIENCE_S
 
 from springtide.scheduler import wire

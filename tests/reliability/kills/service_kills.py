@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from hub_process import processes_of
-from pool_process import ServiceProcess
-from ports import free_port
+from hubs.hub_process import processes_of
+from pools.pool_process import ServiceProcess
+from servers.ports import free_port
 
 JOB = Path(__file__).with_name("job.py")
 PATIENCE_S = 240.0

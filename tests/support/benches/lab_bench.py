@@ -1,0 +1,71 @@
+"""A notebook server with JupyterLab and Notebook 7, and the notebooks in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from benches.server_extension_bench import TOKEN, NotebookServer
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+PANEL = "window.jupyterapp?.shell?.currentWidget"
+
+
+@dataclass
+class Lab:
+    """JupyterLab and Notebook 7 of one server; ``root`` has its notebooks."""
+
+    root: Path
+    server: NotebookServer
+
+    def write(self, name: str, *cells: tuple[str, dict[str, Any] | None]) -> None:
+        """Write a notebook of cells, each a text and its output, as a kernel that is gone has left it."""
+        made = [nbformat.v4.new_code_cell(text, outputs=_outputs(data)) for text, data in cells]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=made), self.root / name)
+
+    def open(self, context: BrowserContext, name: str, application: str = "lab") -> Page:
+        """Open a notebook in JupyterLab (``lab``) or Notebook 7 (``notebook``).
+
+        Their dialogs about a lost connection to the notebook server, and about a kernel that could not start
+        meanwhile, are dismissed.
+        """
+        tab = context.new_page()
+        lost = tab.locator(".jp-Dialog", has_text=re.compile("Server Connection Error|Error Starting Kernel"))
+        tab.add_locator_handler(lost, lambda dialog: dialog.locator(".jp-Dialog-footer button").click())
+        path = {"lab": f"lab/workspaces/auto-{len(context.pages)}/tree", "notebook": "notebooks"}[application]
+        tab.goto(f"{self.server.url}{path}/{name}?reset&token={TOKEN}")
+        return tab
+
+
+def _outputs(data: dict[str, Any] | None) -> list[Any]:
+    return [] if data is None else [nbformat.v4.new_output("execute_result", data=data, execution_count=1)]
+
+
+def card(tab: Page) -> Locator:
+    """Return the first card of the page."""
+    return tab.get_by_test_id("job-card").first
+
+
+def step(tab: Page) -> int:
+    """Return the step that the first card shows."""
+    words = card(tab).get_by_test_id("job-progress").inner_text()
+    found = re.search(r"step ([\d,]+)", words)
+    assert found, words
+    return int(found.group(1).replace(",", ""))
+
+
+def expect_to_go_on(tab: Page) -> None:
+    """Check that the card's job reports further steps."""
+    seen = step(tab)
+    following = re.compile(rf"step (?!{seen:,} of)")
+    expect(card(tab).get_by_test_id("job-progress")).to_contain_text(following)
+
+
+def expect_state(tab: Page, state: str) -> None:
+    """Check the state of the first card, which is drawn while it is in sight."""
+    card(tab).scroll_into_view_if_needed()
+    expect(card(tab).get_by_test_id("job-state")).to_contain_text(state)

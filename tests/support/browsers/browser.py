@@ -1,0 +1,68 @@
+"""The browser of the tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from machines.c_library import compile_library
+from machines.system_packages import CHROMIUM, find_browser, find_program
+from patience import PATIENCE_S
+from playwright.sync_api import Browser, BrowserContext, BrowserType, ConsoleMessage, expect, sync_playwright
+
+SOURCE = Path(__file__).with_name("no_network_news.c")
+BROWSER_ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-features=NetworkServiceInProcess2",  # a sixth less work for a page than with another process
+]
+
+
+def chromium(*, whole: bool = False) -> Path:
+    """Return the path of a Chromium, or of a ``whole`` one; fail the test when this machine has none."""
+    found = find_program(CHROMIUM) if whole else find_browser()
+    if found is None:
+        pytest.fail("There is no Chromium on this machine: run `make tools`")
+    return found
+
+
+def heard(window: BrowserContext) -> list[str]:
+    """Listen to all tabs of a window; return the list of what goes wrong in them, which grows from now on."""
+    wrong: list[str] = []
+
+    def say(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            wrong.append(f"{message.type}: {message.text}")
+
+    window.on("console", say)
+    window.on("weberror", lambda error: wrong.append(f"uncaught: {error.error}"))
+    window.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}: {request.failure}"))
+    return wrong
+
+
+@contextmanager
+def launched(of: BrowserType, *, whole: bool = False) -> Iterator[Browser]:
+    """Start Chromium, or a ``whole`` one, which hears nothing of changes of the machine's network interfaces."""
+    with TemporaryDirectory() as folder:
+        environment: dict[str, str | float | bool] = {
+            **os.environ,
+            "LD_PRELOAD": str(compile_library(SOURCE, Path(folder) / "no_network_news.so")),
+        }
+        with of.launch(executable_path=chromium(whole=whole), args=BROWSER_ARGS, env=environment) as browser:
+            yield browser
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Start Chromium, give it, and end it; no test with an event loop of its own can run meanwhile."""
+    expect.set_options(timeout=PATIENCE_S * 1000)
+    with sync_playwright() as playwright, launched(playwright.chromium) as browser:
+        yield browser
