@@ -106,7 +106,7 @@ def row_words(gallery: Page, job: dict[str, Any]) -> str:
             const selection = { has: () => false, hasAll: () => false, size: 0 };
             const filters = { order: "-submitted" };
             patch(place, drawTable({ jobs: [job], now: 62, filters, open: new Set(), selection, href: () => "#",
-                tagHref: () => null, more: [] }, { choose() {}, toggle() {}, drawCard() {} }));
+                tagHref: () => null, more: [], leftOut: new Set() }, { choose() {}, toggle() {}, drawCard() {} }));
             return place.innerText || place.textContent;
         }""",
         job,

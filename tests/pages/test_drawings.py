@@ -676,7 +676,7 @@ def test_the_gpus_of_the_pool_can_be_walked_by_keyboard(gallery: Page) -> None:
 COLUMNS_OF = """async () => {
     const { ChosenColumns } = await import("/visuals/views/run_columns.js");
     const jobs = ["a", "b", "wide"].map((id, place) => ({
-        id, arguments: { lr: place, seed: place, depth: place }, progress: { values: {}, best: {} },
+        id, arguments: { lr: place, seed: place, depth: place }, progress: { values: {}, best: {} }, options: {},
     }));
     const chosen = new ChosenColumns(() => {}, "a test");
     const shown = (listed) => {
@@ -684,8 +684,7 @@ COLUMNS_OF = """async () => {
         return chosen.of(listed).length;
     };
     const all = shown(jobs);
-    chosen.narrowed(jobs);
-    chosen.narrowed(jobs);
+    for (let given of ["project", "person", "an argument", "another"]) chosen.narrowed(jobs);
     const beside = shown(jobs);
     const more = shown([...jobs, { ...jobs[0], id: "new" }]);
     return [all, beside, more, shown(jobs.slice(0, 2))];

@@ -496,7 +496,7 @@ with open(os.environ["SPRINGTIDE_REPORT"], "ab") as file:
         assert reports[1].attempt == 1
         assert ended.exit is not None
         assert reports[1].at < 1e12
-        assert all(len(each.values) <= 64 for each in reports)
+        assert max(len(each.values) for each in reports) == 500
 
     async def test_a_command_has_the_place_and_the_variables_of_its_worker(self, bench: Bench) -> None:
         prints = "import os; print(os.getcwd(), os.environ['MINE'], os.environ['RANK'], flush=True)"
