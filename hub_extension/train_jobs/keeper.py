@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -40,7 +41,7 @@ class Keeper:
     ``clock`` returns seconds since the epoch, ``ticks`` seconds of a monotonic clock; ``later`` queues a train job
     again after that many seconds. ``policies`` are the names of the admission policies that vouch for the users
     whom objects of a kind name, where there is one. ``ended`` counts jobs that ended, which make room for train
-    jobs refused as one too many.
+    jobs refused as one too many, and ``namespaces`` the changes of each namespace, which may admit those in it.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Keeper:
         self._clock = clock
         self._ticks = ticks
         self.ended = 0
+        self.namespaces = Counter[str]()
 
     async def keep(self, uid: str) -> None:
         """Reconcile a train job with its job. Raises `ApiError` or `Refusal` if it has to be called again."""
@@ -221,11 +223,12 @@ class Keeper:
         """Submit the job, or record why it is refused."""
         self._ledger.unrefuse(entry)
         entry.owner = None
-        ended = self.ended
+        ended, changes = self.ended, self.namespaces[entry.namespace]
         try:
             namespace = await self._cluster.namespace(entry.namespace)
             if not served(namespace, self._pool):
                 self._ledger.leave(entry)
+                self._look_again_after(entry, self.namespaces[entry.namespace] != changes)
                 return
             entry.owner = owner = await self._owner(entry, owner_of(namespace))
             self._check_project(owner)
@@ -235,12 +238,17 @@ class Keeper:
             job = await self._engine.submit(submission, owner.user, owner.project, paused_by=paused_by)
         except Refusal as refusal:
             self._ledger.refuse(entry, in_manifest(refusal))
-            if refusal.status == 429 and self.ended != ended:
-                self._ledger.unrefuse(entry)
-                self._later(entry.uid, 0.0)
+            was_full = refusal.status == 429 and self.ended != ended
+            self._look_again_after(entry, was_full or self.namespaces[entry.namespace] != changes)
             return
         self._ledger.job(entry, job)
         self._ledger.job(entry, await self._engine.job(job.id))
+
+    def _look_again_after(self, entry: Entry, change: bool) -> None:
+        """Check a refused entry again if a change meanwhile may admit it: its event found no refusal to lift."""
+        if change:
+            self._ledger.unrefuse(entry)
+            self._later(entry.uid, 0.0)
 
     async def _owner(self, entry: Entry, owner: Owner) -> Owner:
         """Return the owner of a train job: its person, if it names one and the cluster vouches for that."""

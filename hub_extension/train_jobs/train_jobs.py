@@ -150,8 +150,9 @@ class TrainJobs:
             self._work.add(entry.uid)
             self._reconsider(self._ledger.refused_for_name(entry.namespace, entry.name))
 
-    def _namespace_changed(self, before: Object | None, after: Object | None) -> None:
-        if after is not None and before is not None:
+    def _namespace_changed(self, _: Object | None, after: Object | None) -> None:
+        if after is not None:
+            self._keeper.namespaces[after["metadata"]["name"]] += 1
             self._reconsider(self._ledger.refused_in(after["metadata"]["name"]))
 
     # ---------- events of the engine
