@@ -46,7 +46,8 @@ def unknown_job(job_id: str) -> Refusal:
         404,
         UNKNOWN,
         f"There is no job {given(job_id)} that you may see.",
-        hint="My jobs and springtide jobs list those that you see, by their ids: a name is no id.",
+        hint="My jobs and springtide jobs list those that you see, by their ids. A name is no id, and jobs that "
+        "are not kept any more, or of projects that you are not in, are not among them.",
     )
 
 

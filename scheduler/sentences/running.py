@@ -152,7 +152,7 @@ def _pausing(p: Params) -> Sentences:
 def _stopping(p: Params) -> Sentences:
     yield state(f"Stopping{_gives_back(p)}.")
     if p.get("grace"):
-        yield follows(f"It has {exactly(real(p, 'grace'))} to end, then it is killed.")
+        yield follows(f"It has at most {exactly(real(p, 'grace'))} to end, then it is killed.")
 
 
 def _closes(p: Params) -> Sentences:

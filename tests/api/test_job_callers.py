@@ -51,6 +51,7 @@ ALLOWED = {
     "POST /jobs/{id}/finish",
     "POST /jobs/{id}/fork",
     "POST /jobs/{id}/pause",
+    "POST /jobs/{id}/end",
     "POST /jobs/{id}/rerun",
     "POST /jobs/{id}/resume",
     "POST /jobs/{id}/retry",

@@ -501,6 +501,18 @@ def test_a_log_follows_its_end_while_it_is_in_sight(gallery: Page) -> None:
     assert log.evaluate(at_end)
 
 
+@pytest.mark.parametrize(
+    ("state", "words"), [("running", "It has 30 s to end"), ("pausing", "It has 30 s from the request to pause")]
+)
+def test_the_question_before_a_cancel_says_how_long_the_job_has(gallery: Page, state: str, words: str) -> None:
+    draw_card(gallery, changes=f"{{ state: '{state}', shown: '{state}', grace: 30 }}")
+    card = gallery.locator("#own")
+    card.get_by_test_id("job-cancel").click()
+    expect(card.get_by_role("alert")).to_have_text(
+        f"Cancel “digits-large”? {words}, then it is killed. This cannot be undone."
+    )
+
+
 def test_a_job_that_is_cancelled_is_killed_only_after_a_question_of_its_own(gallery: Page) -> None:
     draw_card(gallery)
     card = gallery.locator("#own")

@@ -320,7 +320,7 @@ def test_hostile_names_and_values_of_parameters_are_shown_and_do_nothing(gallery
 def test_jobs_in_rows_have_one_row_for_a_sweep(gallery: Page) -> None:
     rows = gallery.locator("#rows")
     expect(rows.get_by_test_id("row-trials").first).to_have_text(
-        re.compile(r"^24/60 trials, best 0\.0\d+ · 3 of 5 GPUs borrowed$")
+        re.compile(r"^24/60 trials, 3 failed, best 0\.0\d+ · 3 of 5 GPUs borrowed$")
     )
     track = rows.locator("[data-job=j20]").get_by_role("progressbar")
     expect(track).to_have_attribute("aria-valuenow", "40")

@@ -113,7 +113,7 @@ def test_my_jobs_have_one_row_for_a_sweep_with_its_trials_on_demand(visit: Visit
     expect(page.get_by_test_id("connection")).to_have_text("Live")
     sweep = submit_sweep(service)
     service.until(sweep.id, ended)
-    expect(page.get_by_test_id("row-trials")).to_have_text("3/4 trials, best 0.03333")
+    expect(page.get_by_test_id("row-trials")).to_have_text("3/4 trials, 1 failed, best 0.03333")
     expect(page.get_by_test_id("job-row")).to_have_count(1)
     page.get_by_test_id("open-card").click()
     expect(page.get_by_test_id("trial-row")).to_have_count(4)

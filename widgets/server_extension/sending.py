@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,10 +166,10 @@ def locate_directory(path: str, root: Path) -> Path:
 
 
 def _below(path: str, root: Path) -> Path | None:
-    """Return the path in ``root`` if it is ``root`` or below it."""
+    """Return the path in ``root`` if it is ``root`` or below it; a link there may lead out, as in JupyterLab."""
     try:
         top = root.expanduser().resolve()
-        found = (top / path.lstrip("/")).resolve()
+        found = Path(os.path.normpath(top / path.lstrip("/")))
         return found if found.is_relative_to(top) and found.exists() else None
     except (OSError, ValueError):
         return None

@@ -286,7 +286,8 @@ class RunList {
   #drawEmpty() {
     const { filters } = this;
     if (isNarrowed(filters)) {
-      const all = () => this.choose({ search: "", state: "", project: "", within: "", tag: "", archived: "" });
+      const none = { search: "", state: "", project: "", within: "", tag: "", archived: "" };
+      const all = () => this.choose({ ...none, show: "all" });
       return emptyState("No job matches.", "Try other words, or ", button("clear-filters", "show all", all));
     }
     if (filters.show === "ended")

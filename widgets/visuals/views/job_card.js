@@ -109,10 +109,14 @@ export function buttonWords(job) {
   };
 }
 
-/** How long a job that holds GPUs has to end: `It has 30 s to end, then it is killed. `. Outputs saved earlier do not say. */
+/**
+ * How long a job that holds GPUs has to end: `It has 30 s to end, then it is killed. `. A cancel gives no more time to
+ * one that pauses. Outputs saved earlier do not say.
+ */
 function graceWords({ state, grace }) {
   if (!(grace > 0) || !["starting", "running", "pausing"].includes(state)) return "";
-  return `It has ${duration(grace)} to end, then it is killed. `;
+  const from = state === "pausing" ? "from the request to pause" : "to end";
+  return `It has ${duration(grace)} ${from}, then it is killed. `;
 }
 
 function failureWords(job) {
