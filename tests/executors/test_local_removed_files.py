@@ -16,6 +16,7 @@ from machines.numbered_machine import environments, gpus_by_process
 from machines.processes import alive
 from patience import PATIENCE_S
 
+from springtide.scheduler.executors import file_executor
 from springtide.scheduler.executors.base import AttemptPhase, ExecutorError, ExitKind
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.removal import remove_files
@@ -228,7 +229,7 @@ async def test_a_job_is_removed_after_its_supervisor_which_may_record_the_end_on
         lived.append(alive(supervisor))
         remove_files(places)
 
-    monkeypatch.setattr(executor, "remove_files", remove_now)
+    monkeypatch.setattr(file_executor, "remove_files", remove_now)
     removal = asyncio.create_task(bench.executor.remove("job"))
     await asyncio.sleep(0)
     os.kill(supervisor, signal.SIGCONT)
