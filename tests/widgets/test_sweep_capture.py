@@ -190,7 +190,7 @@ def test_a_number_of_trials_that_cannot_be_is_refused(plan, trials: Any, words: 
 
 
 def test_a_parameter_that_the_function_has_not_is_refused(plan) -> None:
-    with pytest.raises(CaptureError, match=r"unexpected keyword argument 'rate'"):
+    with pytest.raises(CaptureError, match=r"has no argument “rate”"):
         plan({"rate": [1]}, lambda lr=1: lr)
     with pytest.raises(OptionError, match=r"`lr` is a parameter of the space and also given for all trials"):
         plan({"lr": [1]}, kwargs={"lr": 2})
