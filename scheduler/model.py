@@ -64,9 +64,9 @@ CANCEL: Final = "cancel"
 TIME_LIMIT: Final = "time-limit"
 """Why a job ends for good: it has reached its time limit."""
 CANCELLING: Final = "cancelling"
-"""The shown state of a job that somebody has cancelled, until its processes have ended."""
+"""The shown state of a cancelled job, until its processes have ended."""
 ENDING: Final = "ending"
-"""The shown state of a job that has reached its time limit, until its processes have ended."""
+"""The shown state of a job beyond its time limit, until its processes have ended."""
 STOPPING: Final[Mapping[str, str]] = MappingProxyType({CANCEL: CANCELLING, TIME_LIMIT: ENDING})
 """The shown states of pausing jobs that end for good, by why they do."""
 UNFINISHED: Final = ("queued", "starting", "running", "pausing", *STOPPING.values(), "paused")

@@ -19,6 +19,7 @@ from springtide.scheduler.client.descriptions import ended_without_return, state
 from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
 from springtide.scheduler.file_names import real_name
 from springtide.scheduler.wire import Surface
+from springtide.scheduler.wire.jobs import RESULT_FILE
 from springtide.scheduler.wire.submission import offered
 from springtide.scheduler.wording import LONG_GIVEN, given, sentence
 from springtide.widgets.connection import PoolError
@@ -42,7 +43,6 @@ from springtide.widgets.interrupts import answered
 from springtide.widgets.results import Checkpoints, Metrics, Outputs
 
 RESULT = "result.pkl"
-RESULT_OF_COMMAND = "result.json"
 RESULT_PROBLEM = "result.problem.json"
 RESULT_OF_RANK = "result.{}.pkl"
 ERROR = "error.json"
@@ -121,17 +121,17 @@ class Job(Handle):
     def _written(self) -> Any:
         """Return what a command wrote to ``result.json``, as ``springtide result`` prints it."""
         try:
-            content = self.output(RESULT_OF_COMMAND)
+            content = self.output(RESULT_FILE)
         except NoResultError:
             msg = (
-                f"The command of job {self.id} has left no {RESULT_OF_COMMAND} in its output directory, which "
+                f"The command of job {self.id} has left no {RESULT_FILE} in its output directory, which "
                 "would be its result. job.outputs() lists what it left."
             )
             raise NoResultError(msg) from None
         try:
             return json.loads(content)
         except ValueError:
-            name = RESULT_OF_COMMAND
+            name = RESULT_FILE
             msg = f'{name} of job {self.id} is no JSON. job.output("{name}") has its bytes.'
             raise NoResultError(msg) from None
 

@@ -18,6 +18,7 @@ from typing import Final
 
 import click
 
+from springtide.hub_extension.commands.results import awaited
 from springtide.hub_extension.commands.text import (
     INTERRUPTED,
     OutputError,
@@ -41,8 +42,8 @@ NO_CODE: Final = 255
 CUT_OFF: Final = frozenset({NO_CODE, 128 + signal.SIGHUP, 128 + signal.SIGKILL})
 """Exit codes of a program that did not end by itself."""
 RUNNING: Final = frozenset({JobState.RUNNING, JobState.PAUSING})
-LOOKS: Final = 20
-LOOK_EVERY_S: Final = 0.5
+OUTCOME_S: Final = 10.0
+"""Maximum time to wait for the outcome of a job whose attempt has ended, in seconds."""
 READER_LEFT: Final = 141
 """Exit code of a program whose reader has left, as of one that SIGPIPE ends."""
 LINE_ENDS: Final = (b"\r", b"\n", b"\x03", b"\x04", b"\x15")
@@ -137,16 +138,13 @@ def _show_title(job_id: str, number: int) -> None:
 def _words_of_the_end(job_id: str, end: SessionEnd, *, is_cut_off: bool) -> str:
     """Return the one sentence about the end of a session: the job's outcome, or why else it was cut off.
 
-    A job whose attempt may have ended is looked at until the pool knows its outcome.
+    If the job's attempt may have ended, the pool has a moment to know its outcome.
     """
     is_known = not is_cut_off or end.reason not in {"", ATTEMPT_OVER}
     try:
         with Client() as client:
-            for _ in range(LOOKS):
-                job = client.job(job_id)
-                if is_known or job.state not in RUNNING:
-                    break
-                time.sleep(LOOK_EVERY_S)
+            deadline = time.monotonic() + OUTCOME_S
+            job = awaited(client, job_id, deadline, lambda job: is_known or job.state not in RUNNING)
     except (PoolError, Unreachable) as error:
         if not is_cut_off:
             return "You have left the job."

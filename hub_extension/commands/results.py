@@ -7,7 +7,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,6 +23,7 @@ from springtide.scheduler.client.descriptions import ended_without_return, state
 from springtide.scheduler.file_names import real_name, shown_name
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
+from springtide.scheduler.wire.jobs import RESULT_FILE
 from springtide.scheduler.wording import LONG_GIVEN, ago, exactly, given, size
 
 LOOK_EVERY_S = 30.0
@@ -33,14 +34,13 @@ TIME_IS_OVER = 124
 
 PATIENCE_S = 60.0
 """Maximum time to wait for a pool that does not answer, in seconds: its service may restart."""
-RESULT = "result.json"
 NOT_FOUND = 404
 MAX_DIGITS = 100_000
 """Maximum number of digits of a number in a result that is printed."""
 MAX_SHOWN = 40
 """Maximum length of a number in a message, in characters."""
 NO_JSON = "what it returned is no JSON value. In Python pool.job(…).result() returns it."
-NO_FILE = f"it has left no {RESULT}. `springtide outputs` lists what it left."
+NO_FILE = f"it has left no {RESULT_FILE}. `springtide outputs` lists what it left."
 
 
 class Duration(click.ParamType[float]):
@@ -113,7 +113,7 @@ def _result(job: Job) -> Any:
             msg = f"No trial of {job.id} {lacks}, so none is the best: `springtide jobs --sweep {job.id}`."
             raise click.ClickException(msg)
         return msgspec.to_builtins(job.trials.best)
-    name = file_run(job.argv) if job.kind == "notebook" else RESULT
+    name = file_run(job.argv) if job.kind == "notebook" else RESULT_FILE
     try:
         with Client() as client:
             return read(client.output(job.id, name))
@@ -192,13 +192,18 @@ def _check_time(jobs: Sequence[Job], timeout: float | None) -> None:
 
 def ended(client: Client, job_id: str, deadline: float | None) -> Job:
     """Return a job once it has ended, or as it is when the deadline, of the monotonic clock, has come."""
+    return awaited(client, job_id, deadline, lambda job: JobState(job.state).final)
+
+
+def awaited(client: Client, job_id: str, deadline: float | None, is_there: Callable[[Job], bool]) -> Job:
+    """Return a job once it ``is_there``, or as it is when the deadline, of the monotonic clock, has come."""
     job = client.job(job_id)
-    if JobState(job.state).final:
+    if is_there(job):
         return job
     with _changes_of(job_id) as changed:
         while True:
             left = LOOK_EVERY_S if deadline is None else min(LOOK_EVERY_S, deadline - time.monotonic())
-            if JobState(job.state).final or left <= 0:
+            if is_there(job) or left <= 0:
                 return job
             changed.wait(left)
             changed.clear()

@@ -270,7 +270,7 @@ class Project:
         return next((folder for folder in above if folder in self.linked), None)
 
     def notes(self) -> tuple[str, ...]:
-        """Return the sentences for whoever submits the project."""
+        """Return the sentences for the submitter of the project."""
         if not (self.files or self.linked):
             return ()
         notes = [f"The job runs in its own copy of {self.root}: {self._copied('', self.outside)}."]

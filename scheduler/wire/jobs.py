@@ -468,6 +468,10 @@ class LogChunk(Answer, frozen=True, kw_only=True):
     attempt: int
 
 
+RESULT_FILE: Final = "result.json"
+"""The file of a job's output directory that has its result as JSON."""
+
+
 class OutputFile(Answer, frozen=True, kw_only=True):
     """A file that the job left: its path in the output directory, its size in bytes, when it was written."""
 

@@ -13,7 +13,7 @@ UNKNOWN: Final = "\N{EN DASH}"
 NOT_NAMED: Final[Mapping[ReportBy, str]] = MappingProxyType(
     {ReportBy.PROJECT: "no project", ReportBy.PERSON: "not known", ReportBy.TYPE: "not known"}
 )
-"""Rows of nobody and of unknown subjects."""
+"""Rows without a subject, or with an unknown one."""
 _TITLES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "gpu_hours_held": ("held h", "GPU-hours held"),

@@ -71,7 +71,7 @@ def job_parts(
     ends = {job.id: job.standing.ended for job in running}
     known = _run_times(running)
     parts, restarts, guessed, held = [], [], 0, 0
-    restrained = any(True for job in running for _ in _paused_by_budget(job, period))
+    restrained = any(any(_paused_by_budget(job, period)) for job in running)
     for job in running:
         away, paused = _away(job, period, stops, ends)
         held += paused

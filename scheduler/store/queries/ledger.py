@@ -127,7 +127,7 @@ def _sums_and_person(table: Table) -> Iterator[ColumnElement[Any]]:
 
 
 def _held_by(table: Table) -> ColumnElement[Any]:
-    """Return who held GPUs; null for nobody, and for people who are not known."""
+    """Return the holder of GPUs; null for none and for unknown people."""
     return case((and_(table.c.held > 0, _groups.c.user != ""), _groups.c.user))
 
 
