@@ -211,6 +211,36 @@ def test_no_labels_of_parallel_axes_lie_over_each_other(gallery: Page, width: in
 
 
 @pytest.mark.parametrize("width", [400, 1000])
+def test_the_error_of_a_trial_unfolds_to_the_whole_of_it_within_the_card(gallery: Page, width: int) -> None:
+    gallery.set_viewport_size({"width": width, "height": 900})
+    error = f"RuntimeError: {'Expected all tensors to be on the same device. ' * 6}(train.py, line 12)"
+    names = ", ".join(f"a_long_parameter_{n}: 0.123456 * n" for n in range(9))
+    rows = f"""[1, 2].map((n) => gallery.trialRow(n,
+        {{ state: "failed", job: `j${{n}}`, parameters: {{ {names} }}, error: "{error}" }}))"""
+    card = draw_sweep(gallery, rows)
+    fold = card.locator("[data-trial='2']").get_by_test_id("trial-error")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    fold.focus()
+    gallery.keyboard.press("Enter")
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    whole = card.get_by_test_id("trial-error-whole")
+    expect(whole).to_have_count(1)
+    expect(whole).to_have_text(error)
+    inside = whole.evaluate(
+        """(words) => {
+            const frame = words.closest(".st-trials-scroll").getBoundingClientRect();
+            const { left, right } = words.getBoundingClientRect();
+            return left >= frame.left && right <= frame.right && words.scrollWidth <= words.clientWidth;
+        }"""
+    )
+    assert inside
+    draw_sweep(gallery, rows)
+    expect(whole).to_be_visible()
+    gallery.keyboard.press("Enter")
+    expect(whole).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [400, 1000])
 @pytest.mark.parametrize("scale", [2.8912345e-7, -1.2345e9, 123_456_789])
 @pytest.mark.parametrize("chart", ["sweep-scatter", "sweep-parallel"])
 def test_marks_of_axes_are_whole_and_within_the_card(gallery: Page, chart: str, scale: float, width: int) -> None:

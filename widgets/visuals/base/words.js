@@ -91,7 +91,7 @@ const DIGITS = 3;
 /** The most digits that distinguish numbers. */
 const MOST_DIGITS = 15;
 /** The ratio of sizes from which the marks of an axis are those of several orders of magnitude. */
-const ORDERS = 1e4;
+const ORDERS_APART = 1e4;
 
 /** A number with separated thousands and without needless digits. */
 export function amount(number) {
@@ -123,7 +123,7 @@ function isMiddling(size) {
 export function markWords(marks) {
   const sizes = marks.map(Math.abs).filter((size) => size > 0);
   const largest = Math.max(...sizes);
-  const isWide = largest / Math.min(...sizes) >= ORDERS;
+  const isWide = largest / Math.min(...sizes) >= ORDERS_APART;
   const isPlain = (mark) => mark === 0 || isMiddling(isWide ? Math.abs(mark) : largest);
   const writes = Array.from(
     { length: MOST_DIGITS - DIGITS },
