@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 from benches.lab_bench import PANEL, Lab, card, expect_state
+from browsers.axe import violations
 from playwright.sync_api import BrowserContext, expect
 from pools.pool_process import ServiceProcess
 
@@ -57,6 +58,13 @@ def test_the_card_of_a_sweep_shows_its_trials_live_pauses_resumes_retries_and_en
     expect(sweep.locator("[data-trial='2']")).to_have_attribute("data-state", "failed")
     expect(sweep.locator("[data-trial='3']")).to_have_attribute("data-state", "running")
     expect(sweep.get_by_test_id("sweep-scatter")).to_be_visible()
+    sweep.get_by_test_id("trial-error").click()
+    whole = sweep.get_by_test_id("trial-unfolded")
+    expect(whole.get_by_test_id("trial-error-whole")).to_have_text("ValueError: no such rate (In [1], line 7).")
+    expect(whole.get_by_test_id("trial-log")).to_contain_text('raise ValueError("no such rate")')
+    assert violations(tab, "[data-testid=job-card]") == []
+    sweep.get_by_test_id("trial-error").click()
+    expect(whole).to_have_count(0)
     sweep.get_by_test_id("trials-search").fill("rate=0.1")
     expect(rows).to_have_count(1)
     sweep.get_by_test_id("trials-search").fill("")

@@ -240,21 +240,46 @@ def test_commands_about_a_job_ask_which_one(lab: Lab, context: BrowserContext, s
     tab.locator(".jp-Dialog-button.jp-mod-reject").click()
 
 
-@pytest.mark.parametrize("width", [1000, 1600])
+ROWS = """(cells) => cells.map((cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size;
+})"""
+"""The numbers of rows of text in cells."""
+BESIDE = 350
+"""Width of what JupyterLab shows beside a table, with the side panel open, at least."""
+
+
 def test_the_table_fits_its_tab_and_its_buttons_have_one_shape(
-    lab: Lab, context: BrowserContext, submit: Submit, width: int
+    lab: Lab, context: BrowserContext, submit: Submit
 ) -> None:
-    job = submit("fits", program="print('all done')")
-    tab = opened(lab, context, f"fits-{width}.ipynb")
-    tab.set_viewport_size({"width": width, "height": 900})
+    name = "fits with a name that is longer than its column"
+    job = submit(name, program="print('all done')", options=["--lr=0.1"])
+    submit("waits", gpus=4, options=["--lr=0.2"])
+    submit("in line", gpus=4, options=["--lr=0.3"])
+    tab = opened(lab, context, "fits.ipynb")
     tab.evaluate(RUN, ["springtide:open-jobs", {}])
-    row = tab.locator(f"[data-job='{job.id}']")
+    tab.evaluate(RUN, ["springtide:show-pool", {}])
+    row = tab.get_by_test_id("job-list").locator(f"[data-job='{job.id}']")
     expect(row).to_have_attribute("data-state", "succeeded")
+    expect(row.get_by_test_id("row-name")).to_have_attribute("title", name)
     frame = tab.locator(".st-wide-table").element_handle()
-    tab.wait_for_function("(frame) => frame.clientWidth > 0 && frame.scrollWidth <= frame.clientWidth", arg=frame)
-    for part in ("[data-label='time']", ".st-reason"):
-        assert row.locator(part).evaluate("(cell) => cell.scrollWidth <= cell.clientWidth")
-        expect(row.locator(part)).to_be_visible()
+    for width in (1600, 1366, 1280, 1024, 1000):
+        tab.set_viewport_size({"width": width, "height": 900})
+        room = width - 500
+        tab.wait_for_function("([frame, room]) => frame.clientWidth < room + 250", arg=[frame, room])
+        tab.wait_for_function(
+            "(frame) => frame.clientWidth > 0 && frame.scrollWidth <= frame.clientWidth", arg=frame
+        )
+        for part in ("[data-label='time']", ".st-reason"):
+            assert row.locator(part).evaluate("(cell) => cell.scrollWidth <= cell.clientWidth"), (width, part)
+            expect(row.locator(part)).to_be_visible()
+        rows = tab.locator("td[data-label='time'] > *").evaluate_all(ROWS)
+        assert set(rows) == {1}, f"times are on one line at {width} pixels"
+        wide = row.evaluate(
+            "(row) => ['name', 'reason'].map((of) => row.querySelector(`[data-label=${of}]`).clientWidth)"
+        )
+        assert wide[0] <= wide[1] + 1, f"names leave room for reasons at {width} pixels"
     shapes = tab.locator(".springtide-tab .st-button:visible").evaluate_all(
         "(all) => all.map((one) => getComputedStyle(one).borderRadius)"
     )

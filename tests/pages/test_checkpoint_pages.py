@@ -75,6 +75,25 @@ def test_a_checkpoint_is_forked_on_the_jobs_page(visit: Visit, service: Service,
     page.wait_for_url(re.compile(trained.id))
 
 
+def test_a_comparison_says_in_table_and_legend_of_which_run_and_step_a_job_is_a_fork(
+    visit: Visit, service: Service, trained: wire.Job
+) -> None:
+    page = visit("susan", f"jobs/{trained.id}")
+    page.get_by_test_id("checkpoint-row").nth(1).get_by_test_id("checkpoint-fork").click()
+    page.get_by_test_id("rerun-send").click()
+    page.wait_for_url(lambda url: "/jobs/" in url and not url.endswith(trained.id))
+    fork = service.until(page.url.rpartition("/")[2], lambda found: found.state == "succeeded")
+    page.goto(f"{service.url}compare?job={trained.id}&job={fork.id}")
+    lineage = page.get_by_test_id("difference").filter(has=page.get_by_role("rowheader", name="forked from"))
+    expect(lineage.get_by_role("cell")).to_have_text(["\N{EN DASH}", "train at step 2"])
+    expect(page.get_by_test_id("run-origin")).to_have_text(["(fork of “train” at step 2)"])
+    found = violations(page)
+    show_theme(page, "dark")
+    assert found + violations(page, **COLOURS) == []
+    lineage.get_by_test_id("forked-from").click()
+    page.wait_for_url(re.compile(f"jobs/{trained.id}"))
+
+
 def test_a_fork_runs_again_from_its_checkpoint_and_from_the_start_once_that_is_gone(
     visit: Visit, service: Service, trained: wire.Job
 ) -> None:

@@ -133,8 +133,52 @@ def test_a_logarithmic_axis_has_round_marks_that_differ(
     assert found == marks
 
 
-@pytest.mark.parametrize(("number", "shown"), [(-0.0, "0"), (-0.00039, "-3.90e-4"), (1200, "1,200")])
-def test_numbers_are_written_without_a_sign_of_zero(gallery: Page, number: float, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("values", "marks"),
+    [
+        ([0, 1e-9], ["0", "2.5e-10", "5e-10", "7.5e-10", "1e-9"]),
+        ([0, 1e9], ["0", "2.5e8", "5e8", "7.5e8", "1e9"]),
+        ([-3, 0], ["-3", "-2", "-1", "0"]),
+        ([-1e9, 1e9], ["-1e9", "-5e8", "0", "5e8", "1e9"]),
+        ([0, 0.002], ["0", "0.0005", "0.001", "0.0015", "0.002"]),
+        ([0, 400_000], ["0", "100,000", "200,000", "300,000", "400,000"]),
+        ([1e9, 1e9 + 4], ["1e9", "1.000000001e9", "1.000000002e9", "1.000000003e9", "1.000000004e9"]),
+    ],
+)
+@pytest.mark.parametrize("width", [300, 1200])
+def test_the_marks_of_axes_are_brief_alike_and_whole(
+    gallery: Page, values: list[float], marks: list[str], width: int
+) -> None:
+    drawn = gallery.evaluate(
+        """async ([values, width]) => {
+            const { renderMetricChart } = await import("/visuals/charts/metric_chart.js");
+            const place = document.createElement("div");
+            place.style.width = `${width}px`;
+            document.body.append(place);
+            const pointOf = (loss, seq) => ({ seq, step: 4e6 * seq, at: seq, attempt: 1, values: { loss } });
+            renderMetricChart(place, { points: values.map(pointOf), name: "loss", across: "step", started: 0 });
+            const plot = place.querySelector("svg").getBoundingClientRect();
+            const texts = [...place.querySelectorAll("text:not(.st-axis-name)")];
+            return {
+                words: texts.map((text) => text.textContent),
+                cut: texts
+                    .filter((text) => {
+                        const { left, right, top, bottom } = text.getBoundingClientRect();
+                        return left < plot.left || right > plot.right || top < plot.top || bottom > plot.bottom;
+                    })
+                    .map((text) => text.textContent),
+            };
+        }""",
+        [values, width],
+    )
+    assert drawn == {"words": [*marks, "0", "1e6", "2e6", "3e6", "4e6"], "cut": []}
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(-0.0, "0"), (-0.00039, "-3.9e-4"), (1e-9, "1e-9"), (1234567.8, "1.23e6"), (1200, "1,200")],
+)
+def test_numbers_are_written_without_needless_digits_and_signs(gallery: Page, number: float, shown: str) -> None:
     assert gallery.evaluate("(text) => gallery.words.amount(Number(text))", str(number)) == shown
 
 

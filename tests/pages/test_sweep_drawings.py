@@ -210,6 +210,63 @@ def test_no_labels_of_parallel_axes_lie_over_each_other(gallery: Page, width: in
                 assert beside or one[3] <= other[2] + 0.5 or other[3] <= one[2] + 0.5, (selector, one, other)
 
 
+@pytest.mark.parametrize("width", [400, 1000])
+def test_the_error_of_a_trial_unfolds_to_the_whole_of_it_within_the_card(gallery: Page, width: int) -> None:
+    gallery.set_viewport_size({"width": width, "height": 900})
+    error = f"RuntimeError: {'Expected all tensors to be on the same device. ' * 6}(train.py, line 12)"
+    names = ", ".join(f"a_long_parameter_{n}: 0.123456 * n" for n in range(9))
+    rows = f"""[1, 2].map((n) => gallery.trialRow(n,
+        {{ state: "failed", job: `j${{n}}`, parameters: {{ {names} }}, error: "{error}" }}))"""
+    card = draw_sweep(gallery, rows)
+    fold = card.locator("[data-trial='2']").get_by_test_id("trial-error")
+    expect(fold).to_have_attribute("aria-expanded", "false")
+    fold.focus()
+    gallery.keyboard.press("Enter")
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    whole = card.get_by_test_id("trial-error-whole")
+    expect(whole).to_have_count(1)
+    expect(whole).to_have_text(error)
+    inside = whole.evaluate(
+        """(words) => {
+            const frame = words.closest(".st-trials-scroll").getBoundingClientRect();
+            const { left, right } = words.getBoundingClientRect();
+            return left >= frame.left && right <= frame.right && words.scrollWidth <= words.clientWidth;
+        }"""
+    )
+    assert inside
+    draw_sweep(gallery, rows)
+    expect(whole).to_be_visible()
+    gallery.keyboard.press("Enter")
+    expect(whole).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [400, 1000])
+@pytest.mark.parametrize("scale", [2.8912345e-7, -1.2345e9, 123_456_789])
+@pytest.mark.parametrize("chart", ["sweep-scatter", "sweep-parallel"])
+def test_marks_of_axes_are_whole_and_within_the_card(gallery: Page, chart: str, scale: float, width: int) -> None:
+    gallery.set_viewport_size({"width": width, "height": 900})
+    names = ["a"] if chart == "sweep-scatter" else [f"parameter_{n}" for n in range(7)]
+    parameters = ", ".join(f"{name}: {scale} * n" for name in names)
+    rows = f"""[1, 2, 3].map((n) => gallery.trialRow(n,
+        {{ state: "succeeded", job: `j${{n}}`, value: n * {scale}, parameters: {{ {parameters} }} }}))"""
+    card = draw_sweep(gallery, rows)
+    cut = card.get_by_test_id(chart).evaluate(
+        """(chart) => {
+            const frame = chart.closest("figure");
+            const scrolls = frame.querySelector(".st-parallel-scroll");
+            const [start, end] = [frame, scrolls ?? frame].map((place) => place.getBoundingClientRect());
+            const right = end.right + (scrolls ? scrolls.scrollWidth - scrolls.clientWidth : 0);
+            const isCut = (mark) => {
+                const place = mark.getBoundingClientRect();
+                const isOut = place.left < start.left - 0.5 || place.right > right + 0.5;
+                return isOut || mark.scrollWidth > mark.clientWidth;
+            };
+            return [...chart.querySelectorAll(".st-axis-mark")].filter(isCut).map((mark) => mark.textContent);
+        }"""
+    )
+    assert cut == []
+
+
 def test_a_running_trial_that_is_better_so_far_is_not_marked_as_the_best_one(gallery: Page) -> None:
     rows = """[["running", 0.1], ["succeeded", 0.5], ["succeeded", 0.9]].map(([state, value], n) =>
         gallery.trialRow(n, { state, job: `j${n}`, value, parameters: { n, kind: n ? "a" : "b" } }))"""

@@ -26,6 +26,7 @@ import { PLAIN } from "./visuals/charts/curve_shape.js";
 import { curveNames } from "./visuals/charts/loss_curve.js";
 import { renderOverlayChart } from "./visuals/charts/overlay_chart.js";
 import { JobList } from "./visuals/live/job_list.js";
+import { forkWords } from "./visuals/views/lineage.js";
 
 const MOST_JOBS = 20;
 
@@ -106,9 +107,11 @@ function draw() {
 function drawMetrics(jobs) {
   const { across, shape } = shown;
   const shownNames = distinctNames(jobs);
+  const nameOf = (id) => shownNames[jobs.findIndex((job) => job.id === id)] ?? null;
   const runs = jobs.map((job, place) => ({
     place,
     name: shownNames[place],
+    origin: forkWords(job, nameOf),
     points: feed.curves.of(job),
     started: job.started,
   }));

@@ -4,6 +4,8 @@ import { countedAs, parameterWords, plainValue, TRIAL_STATES } from "./sweep_wor
 import { clean, naturally } from "./words.js";
 
 const MOST_CURVE_POINTS = 100;
+const TRACEBACK = "Traceback (most recent call last)";
+const TRACE_LINES = 40;
 const PRUNED = { state: "pruned", shown: "pruned" };
 
 /** The row of a trial from an event. `before`: its earlier row, if any; `metric`: of its sweep. */
@@ -106,6 +108,16 @@ function contains({ trial, member, generation, parameters, error }, words) {
   if (Number.isFinite(member)) pairs.push(`member=${member}`, `generation=${generation}`);
   const text = `${trial} ${pairs.join(" ")} ${clean(error)}`.toLowerCase();
   return words.every((word) => text.includes(word));
+}
+
+/** The last traceback of a log to its end, without one the last lines. */
+export function endOfLog(text) {
+  return text
+    .slice(Math.max(0, text.lastIndexOf(TRACEBACK)))
+    .trimEnd()
+    .split("\n")
+    .slice(-TRACE_LINES)
+    .join("\n");
 }
 
 function isMissing(value) {

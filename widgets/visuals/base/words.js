@@ -83,27 +83,54 @@ export function count(number, one, many = `${one}s`) {
   return `${amount(number)} ${number === 1 ? one : many}`;
 }
 
+/** Numbers of this size and above, and those below the other, are written in powers of ten. */
+const LARGE = 1e6;
+const SMALL = 0.001;
+/** Significant digits of a number in powers of ten; a plain one has one more. */
+const DIGITS = 3;
 /** The most digits that distinguish numbers. */
 const MOST_DIGITS = 15;
+/** The ratio of sizes from which the marks of an axis are those of several orders of magnitude. */
+const ORDERS_APART = 1e4;
 
 /** A number with separated thousands and without needless digits. */
 export function amount(number) {
   if (number === null || number === undefined) return "–";
   if (!Number.isFinite(number)) return NOT_FINITE[number] ?? "–";
-  if (Number.isInteger(number) && Math.abs(number) < 1e15) return NUMBER_FORMAT.format(number === 0 ? 0 : number);
-  const size = Math.abs(number);
-  if (size !== 0 && (size < 0.001 || size >= 1e6)) return number.toExponential(2);
-  return String(Number(number.toPrecision(4)));
+  if (Number.isInteger(number) && Math.abs(number) < 1e15) return plain(number);
+  return isMiddling(Math.abs(number)) ? plain(number) : inPowersOfTen(number);
 }
 
-/** A function that writes numbers as `amount` does, with enough more digits that different ones of `numbers` differ. */
-export function amountsApart(numbers) {
-  const different = new Set(numbers).size;
-  const isApart = (write) => new Set(numbers.map(write)).size === different;
-  if (isApart(amount)) return amount;
-  const precisions = Array.from({ length: MOST_DIGITS - 4 }, (_, place) => 5 + place);
-  const writes = precisions.map((digits) => (number) => String(Number(number.toPrecision(digits))));
-  return writes.find(isApart) ?? writes.at(-1);
+function plain(number, digits = DIGITS) {
+  if (Number.isInteger(number)) return NUMBER_FORMAT.format(number === 0 ? 0 : number);
+  return String(Number(number.toPrecision(digits + 1)));
+}
+
+/** `2.89e-7`, `1e9`. */
+function inPowersOfTen(number, digits = DIGITS) {
+  const [factor, power] = number.toExponential(digits - 1).split("e");
+  return `${Number(factor)}e${Number(power)}`;
+}
+
+function isMiddling(size) {
+  return size >= SMALL && size < LARGE;
+}
+
+/**
+ * A function that writes the marks of one axis: briefly, with enough digits that they differ, and all in one way unless
+ * they are of several orders of magnitude.
+ */
+export function markWords(marks) {
+  const sizes = marks.map(Math.abs).filter((size) => size > 0);
+  const largest = Math.max(...sizes);
+  const isWide = largest / Math.min(...sizes) >= ORDERS_APART;
+  const isPlain = (mark) => mark === 0 || isMiddling(isWide ? Math.abs(mark) : largest);
+  const writes = Array.from(
+    { length: MOST_DIGITS - DIGITS },
+    (_, more) => (mark) => (isPlain(mark) ? plain(mark, DIGITS + more) : inPowersOfTen(mark, DIGITS + more)),
+  );
+  const different = new Set(marks).size;
+  return writes.find((write) => new Set(marks.map(write)).size === different) ?? writes.at(-1);
 }
 
 /** Compares two texts for sorting, numbers within them by their size. */

@@ -2,7 +2,7 @@
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
-import { amount, amountsApart, clean, count, duration, exactDuration } from "../base/words.js";
+import { amount, clean, count, duration, exactDuration, markWords } from "../base/words.js";
 import { PLAIN, powerTicks, shaped } from "./curve_shape.js";
 import { attemptsOf, finiteOf, lastOf, stretchesOf } from "./loss_curve.js";
 import { ACROSS, acrossOf, placeOf } from "./run_clock.js";
@@ -10,7 +10,7 @@ import { fraction, ticks, timeTicks } from "./scale.js";
 import { drawSelection, zooming } from "./zooming.js";
 
 /** Width and height of a chart and the least margins of its plot, in units of the drawing. */
-const SIZE = { width: 600, height: 214, left: 64, right: 12, top: 10, bottom: 48 };
+const SIZE = { width: 600, height: 218, left: 64, right: 12, top: 14, bottom: 48 };
 const WIDEST_LABEL = 60;
 const LABEL_GAP = 8;
 /** Width of a character of a label where the drawing is narrow, and its text the largest. */
@@ -142,8 +142,8 @@ function rangeOf(values) {
 }
 
 /**
- * The scales of a plot of points of `shaped`: `x` and `y` of a value, its margin `left`, which fits the labels, marks `xs` and `ys`, `label` of a mark, the shown
- * part `from` and `to` of the axis, and `along`, the inverse of `x`.
+ * The scales of a plot of points of `shaped`: `x` and `y` of a value, its margin `left`, which fits the labels, marks `xs`
+ * and `ys`, their words `placeLabel` and `label`, the shown part `from` and `to` of the axis, and `along`, the inverse of `x`.
  * @param about `name` of the metric; `across`: a key of `ACROSS`; `whole`: all of the axis; `shape` of the points; `bounds`:
  *   values that the scale always includes
  */
@@ -156,12 +156,15 @@ export function plotOf(points, { name, across, whole, shape, bounds = [] }) {
   const lowest = Math.min(low, ys[0]);
   const highest = Math.max(high, ys.at(-1));
   const numberAt = shape.log ? (mark) => 10 ** mark : (mark) => mark;
-  const apart = amountsApart(ys.map(numberAt));
-  const label = (mark) => apart(numberAt(mark));
+  const words = markWords(ys.map(numberAt));
+  const label = (mark) => words(numberAt(mark));
   const longest = Math.max(...ys.map((value) => label(value).length));
   const left = Math.max(SIZE.left, 2 * LABEL_GAP + WIDEST_CHARACTER * longest);
   const width = SIZE.width - left - SIZE.right;
   const height = SIZE.height - SIZE.top - SIZE.bottom;
+  const xs = (across === "step" ? ticks(from, to) : timeTicks(from, to)).filter(
+    (value) => value >= from && value <= to,
+  );
   return {
     across,
     whole,
@@ -170,7 +173,8 @@ export function plotOf(points, { name, across, whole, shape, bounds = [] }) {
     label,
     left,
     ys,
-    xs: (across === "step" ? ticks(from, to) : timeTicks(from, to)).filter((value) => value >= from && value <= to),
+    xs,
+    placeLabel: across === "step" ? markWords(xs) : exactDuration,
     x: (value) => left + width * fraction(value, from, to),
     y: (value) => SIZE.top + height * (1 - fraction(value, lowest, highest)),
     along: (x) => from + (to - from) * Math.min(1, Math.max(0, (x - left) / width)),
@@ -188,7 +192,7 @@ function drawRow(value, { y, label, left }) {
 }
 
 /** A mark of the horizontal axis, of steps or of seconds. */
-function drawColumn(value, { x, across }) {
+function drawColumn(value, { x, placeLabel }) {
   return s(
     "g",
     { key: `column ${value}` },
@@ -206,7 +210,7 @@ function drawColumn(value, { x, across }) {
         y: SIZE.height - SIZE.bottom + 22,
         "text-anchor": x(value) > SIZE.width - SIZE.right - WIDEST_LABEL / 2 ? "end" : "middle",
       },
-      across === "step" ? amount(value) : exactDuration(value),
+      placeLabel(value),
     ),
   );
 }

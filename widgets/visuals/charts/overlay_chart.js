@@ -28,14 +28,15 @@ export function runKey(place) {
 
 /**
  * Draws a metric of several runs.
- * @param data `runs`: list of `place`, `name`, `points`: list of Point, and `started`: when the job started, or null; `name`:
+ * @param data `runs`: list of `place`, `name`, `origin`: the run that it continues, in words, or null, `points`: list of
+ *   Point, and `started`: when the job started, or null; `name`:
  *   which value; `across`: a key of `ACROSS`; `shape`: of `curve_shape.js`; `zoom(span)`: called with the span that was
  *   selected
  */
 export function renderOverlayChart(element, data) {
   const { runs, name, shape = PLAIN, zoom } = data;
   const drawn = memory(element, { given: [], drag: null });
-  const about = runs.flatMap((run) => [run.place, run.name, run.points, run.started]);
+  const about = runs.flatMap((run) => [run.place, run.name, run.origin, run.points, run.started]);
   const given = [name, data.across, shape, drawn.drag, ...about];
   if (isSame(given, drawn.given)) return;
   drawn.given = given;
@@ -87,6 +88,7 @@ function drawKey() {
       runKey(run.place),
       " ",
       h("bdi", {}, clean(run.name)),
+      run.origin && h("span", { class: "st-muted st-run-origin", "data-testid": "run-origin" }, `(${run.origin})`),
       " ",
       h("span", { class: "st-muted" }, amount(run.last)),
     );

@@ -2,7 +2,7 @@
 
 import { parameterWords } from "../base/sweep_words.js";
 import { own } from "../base/trials.js";
-import { amount, naturally } from "../base/words.js";
+import { markWords, naturally } from "../base/words.js";
 import { fraction } from "./scale.js";
 
 const LOG_FROM = 100;
@@ -35,8 +35,14 @@ function numberAxis(values) {
   const along = logarithmic ? Math.log10 : (value) => value;
   const place = (value) => (Number.isFinite(value) ? fraction(along(value), along(low), along(high)) : null);
   const middle = logarithmic ? Math.sqrt(low) * Math.sqrt(high) : low / 2 + high / 2;
-  const marks = [low, middle, high].map((value) => ({ at: place(value), words: amount(Number(value.toPrecision(3))) }));
+  const marked = [low, middle, high];
+  const words = markWords(marked.map(brief));
+  const marks = marked.map((value) => ({ at: place(value), words: words(brief(value)) }));
   return { place, marks, logarithmic };
+}
+
+function brief(value) {
+  return Number(value.toPrecision(3));
 }
 
 function categoryAxis(values) {

@@ -11,6 +11,8 @@ import { axisOf, differingParameters } from "./parameter_axes.js";
 const MOST_AXES = 7;
 const MOST_LINES = 500;
 const FAINTEST = 0.3;
+/** Width of a digit of a mark. */
+const DIGIT_REM = 0.48;
 
 /**
  * Draws the chart; nothing if fewer than two trials have a value, or if no parameter differs among them.
@@ -65,22 +67,39 @@ function drawChart(chart, { colour, goal }) {
     left > 0 && `${count(left, "more parameter")} left out`,
     hidden > 0 && `${goal ? "the best " : ""}${amount(ranked.length)} of ${count(ranked.length + hidden, "trial")}`,
   ].filter(Boolean);
+  const style = { "--st-axes": shown.length + 1, "--st-mark": `${widthOf(own)}rem` };
   return h(
     "figure",
     { key: "figure", class: "st-parameters-figure", style: colourOf(colour) },
     h("figcaption", { key: "name", class: "st-muted" }, what, notes.length > 0 && ` (${notes.join("; ")})`),
-    h(
-      "div",
-      {
-        key: "plot",
-        class: single ? "st-scatter" : "st-parallel",
-        role: "img",
-        "aria-label": label,
-        "data-testid": single ? "sweep-scatter" : "sweep-parallel",
-      },
-      single ? drawScatter(chart) : drawParallel(chart),
-    ),
+    single
+      ? h(
+          "div",
+          { key: "plot", class: "st-scatter", role: "img", "aria-label": label, "data-testid": "sweep-scatter", style },
+          drawScatter(chart),
+        )
+      : h(
+          "div",
+          {
+            key: "scroll",
+            class: "st-parallel-scroll",
+            tabindex: 0,
+            role: "region",
+            "aria-label": "Chart of trials",
+            style,
+          },
+          h(
+            "div",
+            { key: "plot", class: "st-parallel", role: "img", "aria-label": label, "data-testid": "sweep-parallel" },
+            drawParallel(chart),
+          ),
+        ),
   );
+}
+
+/** The width of the longest mark of an axis, in rem. */
+function widthOf({ axis }) {
+  return DIGIT_REM * Math.max(...axis.marks.map(({ words }) => words.length));
 }
 
 /** From 1 for the best to 0 for the worst. */
@@ -117,7 +136,7 @@ function drawParallel({ ranked, best, own, shown }) {
         }),
       ),
     ),
-    axes.map((axis, place) => drawAxis(axis, place, across(place), axes.length)),
+    axes.map((axis, place) => drawAxis(axis, across(place), place === axes.length - 1)),
   ];
 }
 
@@ -133,15 +152,14 @@ function lineThrough(axes, index, across) {
   return parts.join("");
 }
 
-function drawAxis({ name, axis }, place, across, axes) {
-  const side = place === axes - 1 ? "st-last" : "st-inner";
+function drawAxis({ name, axis }, across, isLast) {
   const words = `${clean(name)}${axis.logarithmic ? " (log)" : ""}`;
   return h(
     "div",
     {
-      key: `axis ${place}`,
-      class: `st-axis-words ${side}`,
-      style: { left: `${100 * across}%`, "--st-axes": axes },
+      key: `axis ${across}`,
+      class: `st-axis-words${isLast ? " st-last" : ""}`,
+      style: { left: `${100 * across}%` },
       "aria-hidden": "true",
     },
     h("span", { key: "name", class: "st-axis-title", title: words }, words),

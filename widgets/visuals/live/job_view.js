@@ -37,6 +37,7 @@ export function drawLiveCard(element, live, editor, more = {}) {
     projects: feed.projects,
     now: clockNow(),
     log: null,
+    logOf: live.logOfTrial,
     ...feed.about(project),
     ...feed.links,
   };

@@ -14,6 +14,8 @@ const ACTIONS = ["pause", "resume", "cancel", "end", "finish", "retry"];
 const DELETED = { status: 404, code: "deleted", message: "The job was deleted." };
 const FETCH_EVERY_S = 0.5;
 const LOG_EVERY_S = 1;
+/** Length of the end of a trial's log that is read, in bytes. */
+const TRIAL_TAIL = 8 * 1024;
 const USAGE_EVERY_S = 15;
 const AGAIN_MS = 2000;
 const TOO_MANY = 429;
@@ -44,6 +46,7 @@ export class LiveJob {
     this.epoch = null;
     this.log = null;
     this.trials = null;
+    this.trialLogs = new Map();
     this.stack = new StackKeeper(feed.call, this.path, () => this.changed());
     this.actions = Object.fromEntries(ACTIONS.map((name) => [name, () => this.#act(name)]));
     this.intervention = new Intervention(
@@ -75,9 +78,30 @@ export class LiveJob {
     return this.trials.rows;
   }
 
+  /** The end of the log of a trial by its id, read on first use: its `text`, and why there is none yet, `reading`. */
+  logOfTrial = (id) => {
+    if (!this.trialLogs.has(id)) {
+      const { call } = this.feed;
+      const path = `jobs/${encodeURIComponent(id)}`;
+      const isShown = () => this.views.size > 0;
+      const log = new LogKeeper(
+        call,
+        path,
+        () => this.changed(),
+        TRIAL_TAIL,
+        () => "",
+        isShown,
+      );
+      this.trialLogs.set(id, log);
+      log.read();
+    }
+    return this.trialLogs.get(id);
+  };
+
   forgetTrials() {
     this.trials?.stop();
     this.trials = null;
+    this.trialLogs.clear();
   }
 
   /** Keeps the end of its log, at first the last `tail` bytes. A sweep has none. */

@@ -5,6 +5,7 @@ import { button, when } from "../base/glyphs.js";
 import { clamped } from "../base/tip.js";
 import { amount, clean, lasted } from "../base/words.js";
 import { argumentWords } from "./argument_list.js";
+import { drawParent } from "./lineage.js";
 
 const NONE = "–";
 const AUTO_ARGUMENTS = 3;
@@ -29,7 +30,12 @@ const MORE = [
     has: ({ options }) => options.preset,
     draw: ({ job }) => clean(job.options.preset) || NONE,
   },
-  { name: "forked from", order: "forked_from", has: ({ rerun }) => rerun?.fork, draw: drawFork },
+  {
+    name: "forked from",
+    order: "forked_from",
+    has: ({ rerun }) => rerun?.fork,
+    draw: ({ job, href }) => drawParent(job, href) ?? NONE,
+  },
   {
     name: "generation",
     order: "generation",
@@ -37,16 +43,6 @@ const MORE = [
     draw: ({ job }) => generationWords(job),
   },
 ];
-
-/** The job and the step of the checkpoint that a fork began with. */
-function drawFork({ job, href }) {
-  const { rerun } = job;
-  if (!rerun?.fork) return NONE;
-  const name = clean(rerun.name) || rerun.job;
-  const parent = rerun.deleted ? name : h("a", { href: href(rerun.job), "data-testid": "forked-from" }, name);
-  const { step } = rerun.fork;
-  return h("span", { key: "fork" }, parent, Number.isFinite(step) && ` at step ${amount(step)}`);
-}
 
 /** Of a population `3 of 10`; of one of its trials `3, member 5`, and whose copy that is. */
 function generationWords({ outcome, trials }) {

@@ -296,7 +296,10 @@ function gpuWords(job) {
     );
   return [
     h("span", { key: "gpus" }, amount(holds.gpus)),
-    holds.borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, ` (${holds.borrowed} borrowed)`),
+    holds.borrowed > 0 && [
+      " ",
+      h("span", { key: "borrowed", class: "st-muted st-row-borrowed" }, `(${holds.borrowed} borrowed)`),
+    ],
   ];
 }
 
@@ -332,11 +335,7 @@ function timeWords(job, now) {
   const since = sinceOf(job);
   const span = roughly(now - since);
   if (isFinal(job.state))
-    return h(
-      "time",
-      { key: "ended", title: job.ended ? exact(job.ended) : "" },
-      job.ended ? `ended ${ago(job.ended, now)}` : "",
-    );
+    return h("time", { key: "ended", title: job.ended ? exact(job.ended) : "" }, job.ended ? ago(job.ended, now) : "");
   if (live && !live.ended)
     return h(
       "span",

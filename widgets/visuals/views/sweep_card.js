@@ -21,7 +21,8 @@ const NO_METRIC =
  * Draws a sweep's card.
  * @param data `job`: Job with `trials`; `rows`: list of TrialRow, or null while unknown; `now`; `notice`;
  *   `colour`, `simulated`, `href`, `target`, `blocked`, `editor` as for a job's card; `pageOf` returns the address of a
- *   job's own page by its id, or null; `compareOf` that of the comparison of jobs, left out if there is none
+ *   job's own page by its id, or null; `compareOf` that of the comparison of jobs, left out if there is none;
+ *   `logOf` the end of a trial's log by its id, left out if it cannot be read
  * @param actions `pause()`, `resume()`, `cancel()`, `retry()`, `rerun()`, `edit()`, each left out if not permitted
  */
 export function renderSweepCard(element, data, actions = {}) {
@@ -43,6 +44,7 @@ export function renderSweepCard(element, data, actions = {}) {
     colour,
     pageOf: data.pageOf,
     compareOf: data.compareOf,
+    logOf: data.logOf,
     target: data.target,
   };
   stage(element, "st-card", { testid: "job-card", job: job.id, state: job.state });

@@ -3,8 +3,8 @@
 import { h } from "../base/dom.js";
 import { button, colourOf, emptyState, stateMark, stateWord } from "../base/glyphs.js";
 import { countedAs, parameterWords, TRIAL_STATES } from "../base/sweep_words.js";
-import { own, parameterNames, sortedRows } from "../base/trials.js";
-import { amount, clean, count } from "../base/words.js";
+import { endOfLog, own, parameterNames, sortedRows } from "../base/trials.js";
+import { amount, clean, cleanLines, count } from "../base/words.js";
 import { sparkline } from "../charts/sparkline.js";
 
 const FIRST_TRIALS = 50;
@@ -19,14 +19,15 @@ const LINEAGE = [
   { name: "copy of member", column: "copied_from", field: "copied_from", number: true },
 ];
 
-/** The initial view of the table: by number, unfiltered. */
-export const TABLE_BEGIN = { column: "trial", down: false, state: "", text: "", shown: FIRST_TRIALS };
+/** The initial view of the table: by number, unfiltered; `open` are the numbers of trials whose errors are unfolded. */
+export const TABLE_BEGIN = { column: "trial", down: false, state: "", text: "", shown: FIRST_TRIALS, open: [] };
 
 /**
  * The filters and the table, as descriptions.
  * @param data `rows`: all, `matching`: those that match the filter; `metric`, `goal`, `best`: number of the best one;
  *   `colour`; `pageOf` returns the address of a job's own page by its id, or null; `target`; `compareOf` returns the
- *   address of the comparison of jobs by their ids, left out if there is none
+ *   address of the comparison of jobs by their ids, left out if there is none; `logOf` returns the end of a job's log by
+ *   its id, as `text` and `reading`, left out if it cannot be read
  * @param view as `TABLE_BEGIN`
  * @param choose `choose(changes)` of the view
  */
@@ -162,7 +163,10 @@ function drawTrials(rows, columns, data, view, choose) {
       h(
         "tbody",
         { key: "body" },
-        rows.map((row) => drawTrial(row, columns, data)),
+        rows.map((row) => [
+          drawTrial(row, columns, data, view, choose),
+          view.open.includes(row.trial) && row.error && drawError(row, columns.length, data),
+        ]),
       ),
     ),
   );
@@ -195,7 +199,7 @@ function isSame(one, other) {
   return typeof one === "string" ? one === other : one.parameter === other.parameter;
 }
 
-function drawTrial(row, columns, data) {
+function drawTrial(row, columns, data, view, choose) {
   const best = row.trial === data.best;
   return h(
     "tr",
@@ -206,7 +210,54 @@ function drawTrial(row, columns, data) {
       "data-trial": row.trial,
       "data-state": row.state,
     },
-    columns.map((column, place) => drawTrialCell(row, column, place, best, data)),
+    columns.map((column, place) =>
+      column.column === "state"
+        ? h("td", { key: place }, stateMark(row), row.error && errorFold(row, view, choose))
+        : drawTrialCell(row, column, place, best, data),
+    ),
+  );
+}
+
+/** The error of a trial on one line, as a button that unfolds it. */
+function errorFold({ trial, error }, { open }, choose) {
+  const isOpen = open.includes(trial);
+  const fold = () => choose({ open: isOpen ? open.filter((other) => other !== trial) : [...open, trial] });
+  const words = h("span", { key: "words", class: "st-trial-words" }, clean(error));
+  const arrow = h("span", { key: "arrow", "aria-hidden": "true" }, isOpen ? "▾ " : "▸ ");
+  return button("trial-error", [arrow, words], fold, {
+    class: "st-muted st-trial-error",
+    "aria-expanded": String(isOpen),
+    title: clean(error),
+  });
+}
+
+/** The whole error of a trial in a row of its own, with the end of its log: the lines of the code that led to it. */
+function drawError({ trial, job, error }, columns, { logOf }) {
+  const log = job && logOf?.(job);
+  return h(
+    "tr",
+    { key: `error ${trial}`, class: "st-trial-unfolded", "data-testid": "trial-unfolded" },
+    h(
+      "td",
+      { colspan: columns },
+      h(
+        "div",
+        { key: "error", class: "st-trial-whole" },
+        h("pre", { key: "words", class: "st-error", "data-testid": "trial-error-whole" }, clean(error)),
+        log &&
+          h(
+            "pre",
+            {
+              key: "log",
+              class: "st-log",
+              tabindex: 0,
+              "aria-label": `End of the log of trial ${trial}`,
+              "data-testid": "trial-log",
+            },
+            log.reading ? clean(log.reading) : endOfLog(cleanLines(log.text)),
+          ),
+      ),
+    ),
   );
 }
 
@@ -223,14 +274,6 @@ function drawTrialCell(row, { name, parameter, field, number }, place, best, dat
   if (place === 0) return h("th", { ...props, scope: "row" }, drawTrialNumber(row, data));
   if (field !== undefined) return h("td", props, row[field] ?? DASH);
   if (name === "curve") return h("td", props, sparkline(row.curve, clean(data.metric) || "value"));
-  if (name === "state")
-    return h(
-      "td",
-      props,
-      stateMark(row),
-      row.error &&
-        h("span", { key: "error", class: "st-muted st-trial-error", title: clean(row.error) }, clean(row.error)),
-    );
   if (name === "attempt") return h("td", props, row.attempt || DASH);
   return h(
     "td",

@@ -6,6 +6,7 @@ import { stateMark } from "../visuals/base/glyphs.js";
 import { distinctNames } from "../visuals/base/job_words.js";
 import { amount, clean, cleanLines, count } from "../visuals/base/words.js";
 import { runKey } from "../visuals/charts/overlay_chart.js";
+import { drawParent } from "../visuals/views/lineage.js";
 
 const NONE = "–";
 /** Kinds of differences that are shown as letters. */
@@ -44,6 +45,12 @@ export function drawDifferences({ jobs, differences }, without) {
             "state",
             jobs.map((job) => stateMark(job)),
           ),
+          jobs.some(({ rerun }) => rerun?.fork) &&
+            drawRow(
+              "forked from",
+              "forked from",
+              jobs.map((job) => drawParent(job, jobPath) ?? NONE),
+            ),
           differences.map(({ kind, name, values: cells }) =>
             drawRow(
               `${kind} ${name}`,
