@@ -336,15 +336,14 @@ def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
     ]
 
 
-def waiting_trial(sweep: JobRecord, context: ViewContext) -> JobRecord | None:
-    """Return a sweep's first trial in line, None if none waits."""
-    trials = context.trials_of(sweep.id)
+def waiting_trial(trials: Sequence[JobRecord]) -> JobRecord | None:
+    """Return the first trial in line of the unfinished ones of a sweep, None if none waits."""
     return next((each for each in trials if each.live is None and not each.awaits_person), None)
 
 
 def place(record: JobRecord, context: ViewContext) -> int | None:
     """Return the place in line of a waiting job, or of a sweep's waiting trial; None if none waits."""
-    waits = waiting_trial(record, context) if record.workload is Workload.SWEEP else record
+    waits = waiting_trial(context.trials_of(record.id)) if record.workload is Workload.SWEEP else record
     if waits is None or not _in_line(waits):
         return None
     return context.place_in_line(waits.id)
@@ -376,7 +375,7 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
         "borrowed": sum(map(context.borrowing.of, live)),
     }
     now = _now(sweep, standing, held)
-    waits = waiting_trial(sweep, context)
+    waits = waiting_trial(trials)
     why = None if waits is None else job_reason(waits, context)
     if why is None:
         return _rendered(now)
@@ -534,7 +533,7 @@ def _projects_named(view: wire.Job) -> frozenset[str]:
 def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) -> tuple[wire.Job, frozenset[str]]:
     """Return the view of a job, and the projects of the jobs that it names."""
     spec, standing, live = record.spec, record.standing, record.live
-    waits = waiting_trial(record, context) if record.workload is Workload.SWEEP else record
+    waits = waiting_trial(context.trials_of(record.id)) if record.workload is Workload.SWEEP else record
     line = place(record, context)
     attempts = _attempts(record, context, 0 if full else -LISTED_ATTEMPTS)
     in_line = waits is not None and _in_line(waits)
