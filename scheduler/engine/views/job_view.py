@@ -17,6 +17,7 @@ from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN, last_end, pau
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Sees
+from springtide.scheduler.engine.views.job_story import story
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.engine.views.shown_state import shown_attempt, shown_state
 from springtide.scheduler.gpu_types import machine_of
@@ -230,7 +231,9 @@ def _record_apart(record: JobRecord) -> JobRecord:
         )
         for each in record.attempts
     )
-    return JobRecord(record.spec, record.standing, attempts).with_standing(reason=apart(record.standing.reason))
+    acts = tuple(each._replace(why=_apart(each.why, record.spec.project)) for each in record.standing.acts)
+    shown = JobRecord(record.spec, record.standing, attempts)
+    return shown.with_standing(reason=apart(record.standing.reason), acts=acts)
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -508,7 +511,7 @@ def _slow(job: JobRecord, context: ViewContext) -> messages.Params:
     )
 
 
-NAMING = ("reason", "starts_if", "attempts")
+NAMING = ("reason", "starts_if", "attempts", "story")
 """The job's fields that may name others."""
 
 
@@ -567,6 +570,7 @@ def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) ->
         held=attempts[-1].gpus if live is not None else [],
         attempt=standing.attempt,
         attempts=attempts,
+        story=story(record) if full else [],
         grace=spec.options.grace_in(context.grace),
         progress=progress(record),
         usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
