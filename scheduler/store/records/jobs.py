@@ -340,6 +340,13 @@ class Edited(NamedTuple):
     at: float = 0.0
 
 
+class Act(NamedTuple):
+    """What a person, or the pool in a person's place, did to a job, and when."""
+
+    at: float
+    why: Reason
+
+
 class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     """The changing part of a job.
 
@@ -364,7 +371,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     ``usual_runtime`` is the median run time of the latest similar jobs in seconds, None if there was none.
     ``home`` is how its last attempt had the home of its user. ``former`` is whose job it was before it was handed
-    over, until it has run as its present owner's.
+    over, until it has run as its present owner's. ``acts`` are the latest `KEPT_ACTS` things that were done to it,
+    oldest first, of which neither its attempts nor its end tell.
     """
 
     state: JobState = JobState.QUEUED
@@ -412,6 +420,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     usual_runtime: float | None = None
     home: HomeAccess = HomeAccess.USUAL
     former: str = ""
+    acts: tuple[Act, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -541,6 +550,10 @@ class JobRecord(msgspec.Struct, frozen=True):
         """Return the job with changed fields of its standing."""
         return JobRecord(self.spec, structs.replace(self.standing, **changes), self.attempts)
 
+    def with_act(self, at: float, why: Reason) -> JobRecord:
+        """Return the job with one more act, at a time in seconds since the epoch."""
+        return self.with_standing(acts=(*self.standing.acts, Act(at, why))[-KEPT_ACTS:])
+
     def with_attempt(self, attempt: AttemptRecord) -> JobRecord:
         """Return the job with the attempt of the same number replaced, or with one more."""
         before = (each for each in self.attempts if each.number < attempt.number)
@@ -548,5 +561,7 @@ class JobRecord(msgspec.Struct, frozen=True):
         return JobRecord(self.spec, self.standing, (*before, attempt, *after)[-KEPT_ATTEMPTS:])
 
 
+KEPT_ACTS = 100
+"""Number of latest acts of a job that are kept."""
 KEPT_ATTEMPTS = 100
 """Number of latest attempts of a job in memory; older ones are in the store only."""
