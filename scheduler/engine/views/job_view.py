@@ -530,9 +530,9 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
 
 def _projects_named(record: JobRecord, view: wire.Job) -> frozenset[str]:
     """Return the projects of the jobs that a view names: in its reason, its attempts and what happened."""
-    told = [each.params for each in (view.reason,) if each is not None]
-    told += [why.params for why in _kept_reasons(record) if why is not None]
-    return frozenset().union(*map(sentences.projects_named, told))
+    named = [sentences.projects_named(why.params) for why in _kept_reasons(record) if why is not None]
+    now = frozenset() if view.reason is None else sentences.projects_named(view.reason.params)
+    return now.union(*named)
 
 
 def _kept_reasons(record: JobRecord) -> Iterator[model.Reason | None]:
