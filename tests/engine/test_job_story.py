@@ -68,6 +68,9 @@ async def test_a_job_that_is_ended_now_tells_the_pause_and_the_cancel_before(poo
         "Ended now by “admin”, without time to save.",
         "Attempt 1 was cancelled.",
     ]
+    shown = " ".join(each.text for each in (await pool.engine.job(job.id)).story)
+    assert f"{ASKED} The project “jemma” asked for its 2 GPUs back. Cancelled" in shown
+    assert "train.py" not in shown, "the name of a job of another project"
 
 
 async def test_what_is_done_to_a_waiting_job_is_told_too(pool):

@@ -20,13 +20,12 @@ from springtide.scheduler.engine.state.pace import expected_course
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import Diagnoses
 from springtide.scheduler.engine.views.read_model import ReadModel
-from springtide.scheduler.forecast import FAR, HORIZON, NEVER, Outlook, Window
+from springtide.scheduler.forecast import AT_ONCE, FAR, HORIZON, NEVER, Outlook, StopTime, Window
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.sentences.budgets import is_limit
 from springtide.scheduler.store.records import JobSpec
 from springtide.scheduler.wording import SOON
-from springtide.scheduler.workload import Line
 
 logger = logging.getLogger(__name__)
 
@@ -257,9 +256,14 @@ class ForecastCache:
             horizon=horizon,
             computing_time=COMPUTING_TIME,
             diagnosed=list(diagnosed),
-            stops={job_id: stop_times.of(job) for job_id, job in jobs.items() if job.line is Line.GPUS},
+            stop_of=self._stop_of,
             stopping=list(stop_times.stopping(jobs.values(), snapshot.now)),
         )
+
+    def _stop_of(self, job: model.Job) -> StopTime:
+        """Return how long a pause of a job takes; none of one that is not submitted."""
+        known = self._read_model.state.jobs.get(job.id)
+        return AT_ONCE if known is None else self._run_history.stop_times.of(known)
 
     async def stop(self) -> None:
         """Stop forecasting, and end the process that computes."""

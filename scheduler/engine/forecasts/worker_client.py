@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from springtide.scheduler.engine.worker_environment import environment_of_worker
-from springtide.scheduler.forecast import AT_ONCE, Outlook, Stopping, Stops
+from springtide.scheduler.forecast import Outlook, Stopping, StopTime
 from springtide.scheduler.forecast_worker import LENGTH_BYTES, ForecastReply, ForecastRequest, JobBatch, framed
 from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Job, Snapshot
@@ -53,14 +53,15 @@ class ForecastClient:
         horizon: float,
         computing_time: float,
         diagnosed: list[str],
-        stops: Stops,
+        stop_of: Callable[[Job], StopTime],
         stopping: list[Stopping],
     ) -> Outlook:
         """Return the outlook from a snapshot, for the jobs ``asked`` or for all waiting ones.
 
         ``times`` are the run times of ended jobs, ``max_waiting`` the number of waiting jobs to take into account,
         ``horizon`` and ``computing_time`` seconds. ``diagnosed`` are waiting jobs of which is found what lets them
-        start. ``stops`` and ``stopping`` are how long attempts take to stop. Raises `ForecastError`.
+        start. ``stop_of`` returns how long a pause of a job takes, ``stopping`` are the attempts that stop now.
+        Raises `ForecastError`.
         """
         async with self._lock:
             if self._idle_timer is not None:
@@ -73,7 +74,7 @@ class ForecastClient:
                         times,
                         bounds=(max_waiting, horizon, computing_time),
                         diagnosed=diagnosed,
-                        stops=stops,
+                        stop_of=stop_of,
                         stopping=stopping,
                     )
             except BaseException as error:
@@ -102,7 +103,7 @@ class ForecastClient:
         *,
         bounds: tuple[int, float, float],
         diagnosed: list[str],
-        stops: Stops,
+        stop_of: Callable[[Job], StopTime],
         stopping: list[Stopping],
     ) -> ForecastReply:
         process = await self._running()
@@ -114,8 +115,8 @@ class ForecastClient:
         contents = []
         for batch in batches:
             kind_of = [kinds.setdefault(past, len(kinds)) if (past := _past(job, times)) else -1 for job in batch]
-            times_of = [stops.get(job.id, AT_ONCE) for job in batch]
-            contents.append(framed(msgspec.msgpack.encode(JobBatch(list(batch), kind_of, times_of))))
+            stops = [stop_of(job) for job in batch]
+            contents.append(framed(msgspec.msgpack.encode(JobBatch(list(batch), kind_of, stops))))
             await asyncio.sleep(0)
         max_waiting, horizon, computing_time = bounds
         request = ForecastRequest(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -528,9 +528,17 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
     return apart.with_names(Named(foreign, {name: getattr(view, name) for name in NAMING}))
 
 
-def _projects_named(view: wire.Job) -> frozenset[str]:
-    whys = (view.reason, *(why for each in view.attempts for why in (each.why, each.ended_why)))
-    return frozenset().union(*(sentences.projects_named(why.params) for why in whys if why is not None))
+def _projects_named(record: JobRecord, view: wire.Job) -> frozenset[str]:
+    """Return the projects of the jobs that a view names: in its reason, its attempts and what happened."""
+    named = [sentences.projects_named(why.params) for why in _kept_reasons(record) if why is not None]
+    now = frozenset() if view.reason is None else sentences.projects_named(view.reason.params)
+    return now.union(*named)
+
+
+def _kept_reasons(record: JobRecord) -> Iterator[model.Reason | None]:
+    for each in record.attempts:
+        yield from (each.why, each.asked_why, each.ended_why)
+    yield from (each.why for each in record.standing.acts)
 
 
 def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) -> tuple[wire.Job, frozenset[str]]:
@@ -601,7 +609,7 @@ def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) ->
         submitted_by=spec.submitters[-1] if spec.submitters else None,
         environment=environment_view(spec) if full else None,
     )
-    return view, _projects_named(view) | (frozenset() if found is None else found.projects)
+    return view, _projects_named(record, view) | (frozenset() if found is None else found.projects)
 
 
 def _shown_options(options: wire.JobOptions) -> wire.JobOptions:

@@ -173,7 +173,7 @@ function drawRowActions(project, editing, copyButton) {
         key: "until",
         type: "datetime-local",
         class: "form-control form-control-sm w-auto",
-        title: "When the values before return by themselves; empty for good",
+        title: "When this change ends by itself and the earlier values return; empty for good",
         "aria-label": `End of the change of ${clean(name)}, or empty for good`,
         "data-testid": `until-${name}`,
         on: { input: (event) => editing.end(name, event.target.value) },
