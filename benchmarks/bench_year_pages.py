@@ -2,11 +2,11 @@
 
 The year is that of ``bench_report.py``, up to now, in a service with real pages and simulated GPUs: 300,000 ended
 jobs of 120 people in 40 projects with their attempts and sums, 20,000 entries of the audit trail, and 300 jobs
-that wait. A page has come when the answers to all its calls are drawn in a real browser. Each row has the wall
-time, the processor time of the service, the wall time as a multiple of the baseline, the time of a print, and the
-slowest call: the fastest of ``--repeat``. The baseline is the page *Notifications*, which shows nothing of the
-year. The page *What if* begins a calculation over the last 30 days at once, which is its slowest call. The year
-is kept in the cache and made anew each month; ``--state`` names a folder of its own.
+that wait. It is kept in the cache and made anew each month; ``--state`` names a folder of its own. A page has come
+when the answers to all its calls are drawn in a real browser, *What if* when it shows how far the calculation is
+that it begins over the last 30 days. Each row has the wall time, the processor time of the service, the wall time
+as a multiple of the baseline, the time of a print, and the slowest call: the fastest of ``--repeat``. The baseline
+is the page *Notifications*, which shows nothing of the year.
 """
 
 from __future__ import annotations
