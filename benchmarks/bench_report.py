@@ -156,7 +156,7 @@ def best(work: Callable[[], object], repeat: int) -> float:
 def main(jobs: int, repeat: int, kept: Path | None) -> None:
     """Print the time of each report over a year."""
     click.echo(describe())
-    folder = kept or kept_year("year", jobs, [__file__], lambda made: make(made, jobs))
+    folder = kept or kept_year("year-reports", jobs, [__file__], lambda made: make(made, jobs))
     if not (folder / FILE).exists():
         make(folder, jobs)
     store = opened(folder)
