@@ -4,6 +4,13 @@ const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]
 let depth = 0;
 let focused = null;
 
+/** Hook of the first field of a form: gives it the focus when the form opens. */
+export function focusOnce(node) {
+  if (node.dataset.focused) return;
+  node.dataset.focused = "yes";
+  node.focus();
+}
+
 /**
  * Calls `redraw`, which changes the content of `root`. If the element with the focus is removed, the focus moves to the
  * first new element beside it, such as the first answer to a question, or else to its neighbour. While that element, or
