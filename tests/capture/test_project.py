@@ -478,7 +478,7 @@ def test_too_much_beside_a_script_outside_is_refused_with_the_line_for_its_ignor
 
 
 def test_a_notebook_that_is_a_link_runs_where_it_is_opened(project: Path, here: Here, tmp_path: Path) -> None:
-    notebook = '{"nbformat": 4, "metadata": {}, "cells": []}'
+    notebook = '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "study.ipynb").write_text(notebook)
     (project / "mine.ipynb").symlink_to(tmp_path / "shared" / "study.ipynb")
