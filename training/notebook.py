@@ -15,6 +15,7 @@ from typing import Any, Optional, Sequence, TextIO, Tuple
 
 from springtide.training.files import FULL, warn, write_atomically, write_when_there_is_room
 from springtide.training.job import AGAIN, DONE, Job
+from springtide.training.values import as_code
 
 QUIET_KERNEL = ("--log-level=ERROR",)
 """Arguments of IPython's kernel: its warning about connections that others could read is not for the job's log."""
@@ -108,7 +109,7 @@ def _ended(job: Job, client: Any) -> Ended:
 def _set_parameters(notebook: Any, parameters: Sequence[Tuple[str, str]]) -> None:
     """Set parameters in the cell of those that were set at the submission, else in a cell after their defaults."""
     nbformat: Any = import_module("nbformat")
-    lines = "\n".join(f"{name} = {value}" for name, value in parameters)
+    lines = "\n".join(f"{name} = {as_code(value)}" for name, value in parameters)
     tags = [cell.metadata.get("tags", ()) for cell in notebook.cells]
     place = next((place for place, each in enumerate(tags) if INJECTED in each), None)
     if place is not None:

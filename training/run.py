@@ -11,7 +11,6 @@ of all cells that ran, after every cell.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import linecache
@@ -31,6 +30,7 @@ from springtide.training.generations import Generation
 from springtide.training.job import Job, current_job, job_of_process
 from springtide.training.names import Payload, become_main, result_dumps
 from springtide.training.previews import PREVIEWS, preview
+from springtide.training.values import literal
 
 RESULT = "result.pkl"
 RESULT_AS_JSON = "result.json"
@@ -71,7 +71,8 @@ def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
 def run_function(path: Path, changes: Sequence[str] = ()) -> None:
     """Call the function in the payload and save its result; of several processes, that of each.
 
-    ``changes`` are arguments in place of those in the payload, each as ``name=value`` with a literal of Python.
+    ``changes`` are arguments in place of those in the payload, each as ``name=value`` with a literal of Python,
+    or a number without one: ``nan`` and ``inf``.
     """
     job, began = Job(os.environ), time.time()
     job.called()
@@ -119,7 +120,7 @@ def _with_changes(call: Dict[str, Any], changes: Sequence[str]) -> Dict[str, Any
     """Return the call with other arguments; for a cell, with other values of its variables."""
     if not changes:
         return call
-    values = {name: ast.literal_eval(text) for name, text in pairs(changes)}
+    values = {name: literal(text) for name, text in pairs(changes)}
     function = call["function"]
     if hasattr(function, "variables"):
         function.variables.update(values)

@@ -128,7 +128,10 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
     ``python`` means the interpreter of the place of submission. The job runs at the same place of its own copy of
     the project; absolute paths of copied files, and paths out of the project to copies, become those of copies.
     """
-    if not argv or not all(isinstance(word, str) for word in argv):
+    if not argv:
+        msg = "The command is empty; expected the words of one, such as python train.py."
+        raise CaptureError(msg)
+    if not all(isinstance(word, str) for word in argv):
         msg = f"A command is a text or a list of texts, not {given(argv)}."
         raise CaptureError(msg)
     if odd := next((word for word in argv if not _is_text(word)), None):

@@ -98,6 +98,19 @@ def test_a_file_whose_name_is_no_name_of_a_job_is_sent_under_what_can_be_one(her
     assert submission(captured, {"name": "short"}, here=here).name == "short"
 
 
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        ([], "The command is empty; expected the words of one"),
+        (b"ls", "A job is a function, a command or a notebook; b'ls' is a bytes."),
+    ],
+)
+def test_what_is_no_command_is_repeated_as_it_was_given(here, work, said):
+    with pytest.raises(CaptureError) as refused:
+        capture(work, (), {}, here)
+    assert str(refused.value).startswith(said)
+
+
 def test_what_is_no_work_is_named_with_its_type(here):
     with pytest.raises(CaptureError, match="42 is an int"):
         capture(42, (), {}, here)  # type: ignore[arg-type] # that is the test

@@ -55,8 +55,12 @@ def error_line(text: str, code: int) -> str:
     alone = _QUALIFIED.match(last)
     if alone is not None:
         return _shown(f"{alone['kind']}{alone['message']}")[:LONGEST]
-    before = f", {found[1]} lines after {found[0]}" if found is not None else ""
-    return f"It ended with exit code {code}{before}; its log ends: {_shown(last)}"[:LONGEST] if last else ""
+    if found is not None:
+        error, after = found
+        return f"It ended with exit code {code}, {after} lines after {error}; its log ends: {_shown(last)}"[
+            :LONGEST
+        ]
+    return f"It ended with exit code {code}; its log ends: {_shown(last)}"[:LONGEST] if last else ""
 
 
 def _error_of(lines: list[str], start: int) -> tuple[str, int] | None:
