@@ -78,7 +78,7 @@ _NUMBER_WORDS: Final = "a number"
 _SWITCH: Final = "true or false"
 _TEXT: Final = "a text"
 _PLACED = re.compile(rf"{re.escape(PLACE)}(?:/{re.escape(OUTSIDE)}(?=/)|/?)")
-_EDITED_TYPES: Final = frozenset({"", "list", "tuple"})
+_EDITED_TYPES: Final = frozenset({"", "float", "list", "tuple"})
 _RESTORED_TYPES: Final = frozenset({"int", "float", "complex", "bytes", "list", "tuple", "dict", "set"})
 _CUT: Final = "..."
 """What stands in the text of a list for values that were left out."""
@@ -122,7 +122,7 @@ class Argument(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.hidden or not isinstance(self.value, str) or self.type not in _RESTORED_TYPES:
             return self.shown if self.hidden else self.value
         try:
-            value = ast.literal_eval(_Unwritten().visit(ast.parse(self.value, mode="eval")))
+            value = literal(self.value)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             return self.value
         return value if type(value).__name__ == self.type else self.value
@@ -471,10 +471,7 @@ def changed(
     `BadArgument` for one that the job does not have, that cannot be changed, or that is no such value.
     """
     for name, text in typed.items():
-        if text is not None and (len(text) > MAX_TYPED or "\0" in text):
-            raise BadArgument(
-                name, f"The value of {name} is too long, or has a NUL character.", "Send it as a file."
-            )
+        _check_text(name, text)
     if kind == "command":
         words = list(argv)
         for name, text in typed.items():
@@ -503,10 +500,24 @@ def typed_of(kind: str, arguments: Arguments, values: Mapping[str, Any]) -> dict
 
     Raises `BadArgument` for a value that cannot be typed.
     """
-    return {
+    typed = {
         name: None if value is None and kind == "command" else _typed(kind, arguments.get(name), name, value)
         for name, value in values.items()
     }
+    for name, text in typed.items():
+        _check_text(name, text)
+    return typed
+
+
+def _check_text(name: str, text: str | None) -> None:
+    """Raise `BadArgument` for a typed value that no run again can take."""
+    shown = given(name, MAX_NAME)
+    if text is not None and len(text) > MAX_TYPED:
+        message = f"The value of {shown} has {len(text):,} characters; at most {MAX_TYPED:,} can be given here."
+        raise BadArgument(name, message, "Save it to a file and give its path, or submit the program anew.")
+    if text is not None and "\0" in text:
+        message = f"The value of {shown} has a NUL character, which words of a program cannot have."
+        raise BadArgument(name, message, "Leave it out, or save the value to a file and give its path.")
 
 
 def _typed(kind: str, before: Argument | None, name: str, value: Any) -> str:
@@ -524,7 +535,7 @@ def _typed(kind: str, before: Argument | None, name: str, value: Any) -> str:
     if is_literal(text):
         return text
     message = f"The argument {given(name, MAX_NAME)} is {article(type(value).__name__)}, {given(text)}."
-    hint = "Give a finite number, a text, a bool, None, or a list or dictionary of nothing but these."
+    hint = "Give a number, a text, a bool, None, or a list or dictionary of nothing but these."
     raise BadArgument(name, message, hint)
 
 
@@ -681,7 +692,7 @@ def typed_value(name: str, before: Argument, text: str) -> Any:
         message = f"{name} was {given(before.shown, MAX_TEXT)}; {given(text)} is no value of Python."
         hint = "Write a number, true, false, 'text' in quotes, or a list: [1, 2]."
         raise BadArgument(name, message, hint)
-    return _as_before(name, before, ast.literal_eval(word))
+    return _as_before(name, before, literal(word))
 
 
 def _as_before(name: str, before: Argument, value: Any) -> Any:
@@ -691,7 +702,7 @@ def _as_before(name: str, before: Argument, value: Any) -> Any:
     """
     if isinstance(value, str) and not isinstance(before.restored, str):
         text = value.strip()
-        value = ast.literal_eval(text) if is_literal(text) else _SWITCHES.get(text, value)
+        value = literal(text) if is_literal(text) else _SWITCHES.get(text, value)
     types, after = _type_words(before.restored), _type_words(value)
     lists = {article("list"), article("tuple")}
     if before.value is None or value is None or types == after or {types, after} == lists:
@@ -700,9 +711,17 @@ def _as_before(name: str, before: Argument, value: Any) -> Any:
 
 
 def is_literal(text: str) -> bool:
-    """Return whether a text is a value of Python that its own text stands for: neither ``1e999`` nor ``...``."""
+    """Return whether a text is a value of Python, which its own text gives again: not ``...``."""
     try:
-        ast.literal_eval(repr(ast.literal_eval(text)))
+        literal(repr(literal(text)))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return False
     return True
+
+
+def literal(text: str) -> Any:
+    """Return the value of Python in a text; ``nan`` and ``inf`` are numbers.
+
+    Raises `ValueError`, `SyntaxError`, `TypeError`, `MemoryError` or `RecursionError` for anything else.
+    """
+    return ast.literal_eval(_Unwritten().visit(ast.parse(text.strip(), mode="eval")))

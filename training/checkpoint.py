@@ -7,7 +7,6 @@ one.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
@@ -21,11 +20,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
+from springtide.training.files import FULL
+
 MANIFEST = "manifest.json"
 PICKLED = "state.pkl"
 PLAIN = "state.bin"
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a full disk, quota or limit."""
 ROOM = 1 << 16
 """Free space below which the failure of a framework's own writer counts as that of a full disk, in bytes."""
 _DONE = ".shard-"

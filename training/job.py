@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequence, Set, Union
 
@@ -22,6 +22,7 @@ from springtide.training.checkpoint import (
     write_state,
 )
 from springtide.training.clusters import register_with_jax
+from springtide.training.files import LAST_PATIENCE, RETRY_AFTER, wait_until, warn
 from springtide.training.gang import Gang
 from springtide.training.reports import Reports
 
@@ -33,10 +34,6 @@ PAUSE_SEEN, CALLED, RETURNED, DONE = "pause-seen", "called", "returned", "done"
 SIGNAL_WAIT = 5.0
 """Maximum time from the pause file to the signal that follows it, in seconds."""
 
-RETRY_AFTER = 0.5
-"""Time between two tries to write a checkpoint to a full disk, in seconds."""
-LAST_PATIENCE = 600.0
-"""Maximum time that the last checkpoint of a training waits for room, in seconds."""
 GRACE_USED = 0.8
 """Fraction of the grace period in which a checkpoint is tried again."""
 
@@ -121,8 +118,7 @@ class Job:
             if not self.owes_checkpoint:
                 self.owes_checkpoint = True
                 self._reports.unsaved(step)
-                with suppress(OSError):
-                    sys.stderr.write(f"springtide: {error} The one before it stays; the training continues.\n")
+                warn(f"{error} The one before it stays; the training continues.")
         else:
             self.owes_checkpoint = False
             self._reports.saved(step)
@@ -174,8 +170,7 @@ class Job:
             lost = f"{_damage(damaged)} There is no other one." if damaged else "There is no checkpoint any more."
             raise CheckpointError(f"{lost} This run continues another one, and does not begin from the start.")
         if damaged and self.rank == 0:
-            with suppress(OSError):
-                sys.stderr.write(f"springtide: {_damage(damaged)} {_instead(found)}\n")
+            warn(f"{_damage(damaged)} {_instead(found)}")
         return found
 
     # ---------- data
@@ -230,11 +225,19 @@ class Job:
             self._reach(CALLED)
 
     def returned(self, *, told_to_stop: bool) -> None:
-        """Report that the function or notebook has returned, which it may have done because of a pause."""
+        """Report that the function or notebook has returned, which it may have done because of a pause.
+
+        The report counts as the result does: on a full disk it waits for room for up to `LAST_PATIENCE` seconds.
+        """
         if told_to_stop:
             self._reach(PAUSE_SEEN)
         if self.rank == 0:
             self._reach(RETURNED)
+            self.wait_for_reports()
+
+    def wait_for_reports(self) -> None:
+        """Wait until the reports that found no room are written, for at most `LAST_PATIENCE` seconds."""
+        wait_until(self._milestones.flush)
 
     def _answers_sigterm(self) -> bool:
         return signal.getsignal(signal.SIGTERM) == self._signal

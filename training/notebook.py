@@ -7,14 +7,15 @@ import json
 import os
 import re
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, List, Optional, Sequence, TextIO, Tuple
+from typing import Any, Optional, Sequence, TextIO, Tuple
 
-from springtide.training.files import write_atomically
+from springtide.training.files import FULL, warn, write_atomically, write_when_there_is_room
 from springtide.training.job import AGAIN, DONE, Job
+from springtide.training.values import as_code
 
 QUIET_KERNEL = ("--log-level=ERROR",)
 """Arguments of IPython's kernel: its warning about connections that others could read is not for the job's log."""
@@ -52,25 +53,18 @@ def execute(job: Job, source: Path, kept: Path, parameters: Sequence[Tuple[str, 
     """Run the notebook ``source`` here, writing it with its outputs to ``kept`` after every cell.
 
     ``parameters`` are names and values, as in Python, that are set in place of those in the notebook. The output
-    of cells is printed. The kernel has the job's environment, and finds modules beside the notebook.
+    of cells is printed. The kernel has the job's environment, and finds modules beside the notebook. Raises
+    whatever keeps the notebook from being run or written.
     """
-    outcome: List[Ended] = []
     # Not in the main thread: there nbclient would end the kernel on SIGTERM, which here only requests a pause.
-    thread = threading.Thread(
-        target=lambda: outcome.append(_execute(job, source, kept, parameters)), name="notebook"
-    )
-    thread.start()
-    thread.join()
-    if not outcome:
-        raise SystemExit(1)
-    return outcome[0]
+    with ThreadPoolExecutor(1, "notebook") as thread:
+        return thread.submit(_execute, job, source, kept, parameters).result()
 
 
 def _execute(job: Job, source: Path, kept: Path, parameters: Sequence[Tuple[str, str]]) -> Ended:
     try:
         nbformat: Any = import_module("nbformat")
-        from jupyter_client.kernelspec import NoSuchKernel  # noqa: PLC0415 - needed for notebooks only
-        from nbclient.exceptions import CellExecutionError, DeadKernelError  # noqa: PLC0415
+        import_module("nbclient")
     except ImportError as error:
         return _error("ImportError", f"A notebook job needs nbclient and ipykernel ({error}).")
     try:
@@ -80,6 +74,19 @@ def _execute(job: Job, source: Path, kept: Path, parameters: Sequence[Tuple[str,
     if parameters:
         _set_parameters(notebook, parameters)
     client = _client(job, notebook, kept, str(source.resolve().parent))
+    ended = _ended(job, client)
+    if ended.paused:
+        client.keep()
+    else:
+        write_when_there_is_room(kept, client.text)
+    return ended
+
+
+def _ended(job: Job, client: Any) -> Ended:
+    """Run the notebook of a client and return how it ended."""
+    from jupyter_client.kernelspec import NoSuchKernel  # noqa: PLC0415 - needed for notebooks only
+    from nbclient.exceptions import CellExecutionError, DeadKernelError  # noqa: PLC0415
+
     try:
         asyncio.run(client.async_execute())
     except _Paused:
@@ -96,15 +103,13 @@ def _execute(job: Job, source: Path, kept: Path, parameters: Sequence[Tuple[str,
         return _error("DeadKernelError", message, "nbclient.exceptions.")
     except NoSuchKernel as error:
         return _error("NoSuchKernel", f"The notebook wants the kernel {error.name!r}, which is not here.")
-    finally:
-        client.keep()
     return Ended(returned=True)
 
 
 def _set_parameters(notebook: Any, parameters: Sequence[Tuple[str, str]]) -> None:
     """Set parameters in the cell of those that were set at the submission, else in a cell after their defaults."""
     nbformat: Any = import_module("nbformat")
-    lines = "\n".join(f"{name} = {value}" for name, value in parameters)
+    lines = "\n".join(f"{name} = {as_code(value)}" for name, value in parameters)
     tags = [cell.metadata.get("tags", ()) for cell in notebook.cells]
     place = next((place for place, each in enumerate(tags) if INJECTED in each), None)
     if place is not None:
@@ -176,6 +181,7 @@ def _client(job: Job, notebook: Any, kept: Path, modules: str) -> Any:
         """Prints the output of cells, saves the notebook and reports the progress."""
 
         index = 0
+        lacks_room = False
 
         @property
         def running(self) -> str:
@@ -188,9 +194,23 @@ def _client(job: Job, notebook: Any, kept: Path, modules: str) -> Any:
             after = self.nb.cells[self.index + 1 :]
             return sum(1 for cell in after if cell.cell_type == "code" and cell.source.strip())
 
+        @property
+        def text(self) -> bytes:
+            """The notebook in its current state, as its file has it."""
+            return bytes(nbformat.writes(self.nb).encode())
+
         def keep(self) -> None:
-            """Write the notebook in its current state."""
-            write_atomically(kept, nbformat.writes(self.nb).encode())
+            """Write the notebook in its current state; on a full disk the next cell's end writes it."""
+            try:
+                write_atomically(kept, self.text)
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+                if not self.lacks_room:
+                    self.lacks_room = True
+                    warn(f"There is no room for {kept.name} with the outputs so far. The notebook continues.")
+            else:
+                self.lacks_room = False
 
         async def async_start_new_kernel(self, **options: Any) -> None:
             spec = None if self.km is None else self.km.kernel_spec

@@ -18,14 +18,20 @@ _lock = RLock()
 
 def variables_of(name: str) -> Dict[str, Any]:
     """Return the variables of the user's module ``name``, which is made if it has not been imported."""
+    return vars(module_of(name))
+
+
+def module_of(name: str) -> ModuleType:
+    """Return the user's module ``name``, which is made if it has not been imported, and so are its packages."""
     with _lock:
         module = sys.modules.get(name)
         if module is None:
-            module = sys.modules[name] = _module(name)
             parent, _, own = name.rpartition(".")
-            if parent in sys.modules:
-                setattr(sys.modules[parent], own, module)
-        return vars(module)
+            package = module_of(parent) if parent else None
+            module = sys.modules[name] = _module(name)
+            if package is not None:
+                setattr(package, own, module)
+        return module
 
 
 def _module(name: str) -> ModuleType:
@@ -33,9 +39,11 @@ def _module(name: str) -> ModuleType:
         spec = find_spec(name)
     except (ImportError, AttributeError, ValueError):
         spec = None
-    if spec is None or spec.loader is None:
+    if spec is None:
         return ModuleType(name)
     module = module_from_spec(spec)
+    if spec.loader is None or spec.origin is None:  # a package without a file
+        return module
     loader = spec.loader
 
     def find(wanted: str) -> Any:

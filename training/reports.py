@@ -11,6 +11,7 @@ import time
 from itertools import islice
 from typing import Any, Callable, Dict, List, Optional, Set, Union
 
+from springtide.training.files import FULL
 from springtide.training.thinning import MOST_NAMES, PER_SECOND, Made, Thinning
 from springtide.training.values import written
 
@@ -39,8 +40,10 @@ class Reports:
         self._now = now
         self._clock = clock
         self._thinning = Thinning(clock())
-        self._held = b""
+        self._held: Dict[str, bytes] = {}
         self._notice = b""
+        self._torn = b""
+        self._lacks_room = False
         self._warned: Set[str] = set()
         self.values: Dict[str, Union[float, str]] = {}
         if path is not None:
@@ -131,35 +134,37 @@ class Reports:
         if self._path is not None:
             self._notice = b""
             self.flush()
-            self._append(self._line(step, None, {}, saved=True))
+            self._append("saved", self._line(step, None, {}, saved=True))
 
     def unsaved(self, step: Optional[float]) -> None:
         """Report a checkpoint that did not fit on the disk, at the latest with the next report that does."""
         if self._path is not None:
             self._notice = self._line(step, None, {}, saved=False, unsaved=True)
-            self._append(b"")
+            self._sent(b"")
 
     def trial(self, state: Dict[str, Any]) -> None:
         """Report the state of the job's trial."""
         if self._path is not None:
-            self._append(self._line(None, None, {}, saved=False, trial=state))
+            self._append("trial", self._line(None, None, {}, saved=False, trial=state))
 
     def milestone(self, name: str) -> None:
         """Report that a process learnt of a pause, returned, or is done."""
         if self._path is not None:
             self.flush()
-            self._append(self._line(None, None, {}, saved=False, milestone=name))
+            self._append(name, self._line(None, None, {}, saved=False, milestone=name))
 
     def lost_result(self, why: str) -> None:
         """Report that the result of the job could not be kept."""
         if self._path is not None:
-            self._append(self._line(None, None, {}, saved=False, lost_result=why[:MAX_TEXT]))
+            self._append("lost result", self._line(None, None, {}, saved=False, lost_result=why[:MAX_TEXT]))
 
-    def flush(self) -> None:
-        """Write the values kept back."""
+    def flush(self) -> bool:
+        """Write the values kept back, and what found no room; return False if the disk is full."""
+        self._lacks_room = False
         self._write(*self._thinning.rest())
         if self._held:
-            self._append(b"")
+            self._sent(b"")
+        return not self._lacks_room
 
     def _line(
         self,
@@ -181,10 +186,11 @@ class Reports:
         }
         return json.dumps(line).encode() + b"\n"
 
-    def _append(self, line: bytes) -> None:
-        """Write a line that is no report of progress; one that finds no room comes before the next."""
+    def _append(self, kind: str, line: bytes) -> None:
+        """Write a line that is no report of progress; the last one of a kind that finds no room comes later."""
         if not self._sent(line):
-            self._held = line or self._held
+            self._held.pop(kind, None)
+            self._held[kind] = line
 
     def _sent(self, lines: bytes) -> bool:
         """Append lines to the file, and before them what found no room earlier; return whether that was done."""
@@ -192,13 +198,19 @@ class Reports:
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.write(file, self._notice + self._held + lines)
+                data = b"".join([self._torn, self._notice, *self._held.values(), lines])
+                is_whole = os.write(file, data) == len(data)
             finally:
                 os.close(file)
-        except OSError:
+        except OSError as error:
+            self._lacks_room = error.errno in FULL
             return False
-        self._notice = self._held = b""
-        return True
+        self._lacks_room = not is_whole
+        self._torn = b"" if is_whole else b"\n"
+        if is_whole:
+            self._notice = b""
+            self._held.clear()
+        return is_whole
 
 
 def _number(name: str, value: Any) -> float:

@@ -11,7 +11,6 @@ of all cells that ran, after every cell.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import linecache
@@ -26,11 +25,12 @@ from typing import Any, Dict, Iterator, List, NoReturn, Optional, Sequence, Set,
 
 from springtide.training import stacks, trials
 from springtide.training.adapters import optuna
-from springtide.training.files import write_atomically
+from springtide.training.files import warn, write_atomically, write_when_there_is_room
 from springtide.training.generations import Generation
 from springtide.training.job import Job, current_job, job_of_process
 from springtide.training.names import Payload, become_main, result_dumps
 from springtide.training.previews import PREVIEWS, preview
+from springtide.training.values import literal
 
 RESULT = "result.pkl"
 RESULT_AS_JSON = "result.json"
@@ -63,14 +63,16 @@ def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
         recorded = False
     if not recorded:
         error = {"type": kind, "message": message, "traceback": text, "attempt": job.attempt}
-        write_atomically(path, json.dumps(error).encode())
+        with suppress(OSError):  # the log has it too
+            write_atomically(path, json.dumps(error).encode())
     raise SystemExit(1)
 
 
 def run_function(path: Path, changes: Sequence[str] = ()) -> None:
     """Call the function in the payload and save its result; of several processes, that of each.
 
-    ``changes`` are arguments in place of those in the payload, each as ``name=value`` with a literal of Python.
+    ``changes`` are arguments in place of those in the payload, each as ``name=value`` with a literal of Python,
+    or a number without one: ``nan`` and ``inf``.
     """
     job, began = Job(os.environ), time.time()
     job.called()
@@ -86,12 +88,17 @@ def run_function(path: Path, changes: Sequence[str] = ()) -> None:
     told_to_stop = program.was_told_to_stop()
     with suppress(ValueError):  # a thread that is not the main one
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the result is saved, also during a pause
-    if job.rank == 0:
-        if is_done:
-            _save(result, job, began)
-        _forget_error(job)
-    elif is_done:
-        _save_of_rank(result, job)
+    try:
+        if job.rank == 0:
+            if is_done:
+                _save(result, job, began)
+            _forget_error(job)
+        elif is_done:
+            _save_of_rank(result, job)
+    except OSError as error:
+        message = f"The result cannot be written to {job.output_directory}: {error.strerror or error}."
+        fail(job, "ResultError", message, f"springtide.ResultError: {message}")
+    job.wait_for_reports()
     program.returned(told_to_stop=told_to_stop)
 
 
@@ -113,7 +120,7 @@ def _with_changes(call: Dict[str, Any], changes: Sequence[str]) -> Dict[str, Any
     """Return the call with other arguments; for a cell, with other values of its variables."""
     if not changes:
         return call
-    values = {name: ast.literal_eval(text) for name, text in pairs(changes)}
+    values = {name: literal(text) for name, text in pairs(changes)}
     function = call["function"]
     if hasattr(function, "variables"):
         function.variables.update(values)
@@ -195,45 +202,52 @@ def _save(result: Any, job: Job, began: float) -> None:
     """Save the result, or why it cannot be: the work of the job is done, so the job does not fail for it.
 
     The results of earlier attempts are removed; this one ``began`` at that time, in seconds since the epoch.
+    Raises `OSError` if the result cannot be written; a full disk is waited for.
     """
     directory = job.output_directory
-    _save_preview(result, directory, began)
+    for name in PREVIEWS:
+        _remove_older(directory / name, began)
+    has_view = result is not None and not isinstance(result, PLAIN) and getattr(result, "shape", None) != ()
     try:
         data = result_dumps(result)
     except Exception as error:  # noqa: BLE001 - objects of users may raise anything
         why = f"{type(error).__name__}: {error}"[:MAX_REPR]
         problem = {"type": type(error).__name__, "message": str(error)[:MAX_REPR], "repr": _shown(result)}
-        write_atomically(directory / RESULT_PROBLEM, json.dumps(problem).encode())
         if (directory / RESULT).exists():
             _remove_older(directory / RESULT_AS_JSON, began)
             _remove(directory / RESULT)
+        write_when_there_is_room(directory / RESULT_PROBLEM, json.dumps(problem).encode())
+        if has_view:
+            _write_preview(result, directory)
         sys.stderr.write(f"The result cannot be pickled, so only its text is kept: {why}\n")
         job.lost_result(why)
         return
     if (directory / RESULT).exists():
         _remove_older(directory / RESULT_AS_JSON, began)
-    if not _saved_as_json(result, len(data), directory / RESULT_AS_JSON) and isinstance(result, PLAIN):
-        _write_preview(result, directory)  # such as of a dictionary with a number that is not finite
-    write_atomically(directory / RESULT, data)
+    write_when_there_is_room(directory / RESULT, data)
     _remove(directory / RESULT_PROBLEM)
-
-
-def _save_preview(result: Any, directory: Path, began: float) -> None:
-    """Write a file that shows a result which is no JSON value. A file that the function wrote itself stays."""
-    for name in PREVIEWS:
-        _remove_older(directory / name, began)
-    if result is not None and not isinstance(result, PLAIN) and getattr(result, "shape", None) != ():
+    is_json = _saved_as_json(result, len(data), directory / RESULT_AS_JSON)
+    if has_view or (not is_json and isinstance(result, PLAIN)):  # such as with a number that is not finite
         _write_preview(result, directory)
 
 
 def _write_preview(result: Any, directory: Path) -> None:
+    """Write a file that shows a result which is no JSON value. A file that the function wrote itself stays."""
     try:
         made = preview(result)
     except Exception as error:  # noqa: BLE001 - objects of users may raise anything
         sys.stderr.write(f"The result cannot be shown: {type(error).__name__}: {error}\n")
         return
     if made is not None and not (directory / made[0]).exists():
-        write_atomically(directory / made[0], made[1])
+        _write_view(directory / made[0], made[1])
+
+
+def _write_view(path: Path, data: bytes) -> None:
+    """Write a file that shows the result. The result itself is kept: the job does not fail without this file."""
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        warn(f"{path.name}, which shows the result, cannot be written: {error.strerror or error}.")
 
 
 def _shown(result: Any) -> str:
@@ -254,7 +268,7 @@ def _save_of_rank(result: Any, job: Job) -> None:
         most = MAX_RANK_BYTES >> 20
         sys.stderr.write(f"The result of rank {job.rank} is larger than {most} MiB, so it is not saved.\n")
         return
-    write_atomically(job.output_directory / RESULT_OF_RANK.format(job.rank), data)
+    write_when_there_is_room(job.output_directory / RESULT_OF_RANK.format(job.rank), data)
 
 
 def _saved_as_json(result: Any, size: int, path: Path) -> bool:
@@ -266,7 +280,7 @@ def _saved_as_json(result: Any, size: int, path: Path) -> bool:
             text = json.dumps(result, allow_nan=False, default=_single_number)
     except Exception:  # noqa: BLE001 - objects of users may raise anything
         return False
-    write_atomically(path, text.encode())
+    _write_view(path, text.encode())
     return True
 
 
@@ -318,7 +332,14 @@ def run_notebook(path: Path, changes: Sequence[str] = ()) -> None:
 
     job = current_job()
     sys.path.insert(0, str(path.parent.resolve()))
-    ended = execute(job, path, job.output_directory / path.name, pairs(changes))
+    kept = job.output_directory / path.name
+    try:
+        ended = execute(job, path, kept, pairs(changes))
+    except OSError as error:
+        message = f"The notebook cannot be written to {kept}: {error.strerror or error}."
+        fail(job, "NotebookError", message, f"springtide.NotebookError: {message}")
+    except Exception as error:  # noqa: BLE001 - of the libraries that run notebooks; cells are not among it
+        fail(job, type(error).__name__, str(error), _traceback_of(error))
     if ended.paused:
         job.exit_for_pause()
     if ended.error is not None:

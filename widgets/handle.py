@@ -7,10 +7,11 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from msgspec import UNSET
 
@@ -19,6 +20,7 @@ from springtide.scheduler.arguments import BadArgument, typed_of
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.descriptions import state_words
 from springtide.scheduler.wire import BadOption
+from springtide.scheduler.wire.durations import seconds
 from springtide.scheduler.wire.options import unknown_option
 from springtide.scheduler.wire.submission import checked
 from springtide.widgets.connection import Connection, PoolError, connection, own
@@ -27,9 +29,17 @@ from springtide.widgets.display.document import job_output
 from springtide.widgets.display.feed import JobFeed
 from springtide.widgets.display.listener import listener
 from springtide.widgets.display.live_job import FINAL
-from springtide.widgets.errors import CaptureError, OptionError, SpringtideError, UntrustedResultError
+from springtide.widgets.errors import (
+    CaptureError,
+    NotFinishedError,
+    OptionError,
+    SpringtideError,
+    UntrustedResultError,
+)
 from springtide.widgets.results import arguments_of
 
+Timeout: TypeAlias = float | str | timedelta | None
+"""How long to wait: seconds, a text such as ``"10m"``, or None for as long as it takes."""
 ENDED = 409
 """Status of the refusal to cancel a job that has ended."""
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
@@ -238,11 +248,14 @@ class Handle(ABC):
 
     # ---------- waiting
 
-    def wait(self, timeout: float | None = None, *, quiet: bool = False) -> Self:
-        """Wait until the job has ended, or ``timeout`` seconds, with a progress bar unless ``quiet``.
+    def wait(self, timeout: Timeout = None, *, quiet: bool = False) -> Self:
+        """Wait until the job has ended, with a progress bar unless ``quiet``, and return the handle.
 
-        Interrupting the kernel only ends the wait: the job continues. Returns the handle.
+        ``timeout`` is in seconds, or a text such as ``"10m"``; then `NotFinishedError` is raised, which is a
+        `TimeoutError`. Interrupting the kernel only ends the wait: the job continues. Raises `OptionError` for a
+        timeout that is no duration.
         """
+        until = _until(timeout)
         news = threading.Condition()
         latest: list[wire.Job | Exception] = []
 
@@ -252,7 +265,6 @@ class Handle(ABC):
                 news.notify_all()
 
         shown = None if quiet else progress_bar.Bar()
-        until = None if timeout is None else time.monotonic() + timeout
         feed = JobFeed(self._connection.client, self.id, seen)
         try:
             job = self.info
@@ -261,8 +273,10 @@ class Handle(ABC):
                 if shown is not None:
                     shown.show(job)
                 left = None if until is None else until - time.monotonic()
-                if job.state in FINAL or (left is not None and left <= 0):
+                if job.state in FINAL:
                     return self
+                if left is not None and left <= 0:
+                    raise self._not_finished(job)
                 with news:
                     if news.wait_for(lambda: bool(latest), left):
                         job = known(latest.pop())
@@ -272,6 +286,11 @@ class Handle(ABC):
             listener(self._connection.client).remove(feed)
             if shown is not None:
                 shown.close()
+
+    def _not_finished(self, info: wire.Job) -> NotFinishedError:
+        noun = type(self).__name__
+        words = f"{noun} {phrases.clean(info.name)} is still {state_words(info)}."
+        return NotFinishedError(f"{words} It continues; ask again, or `await {noun.lower()}`.")
 
     async def _ended(self) -> None:
         """Wait until the job has ended."""
@@ -337,6 +356,16 @@ def _tags(tags: Sequence[str]) -> list[str]:
     except BadOption as error:
         raise OptionError(str(error)) from None
     return found
+
+
+def _until(timeout: Timeout) -> float | None:
+    """Return the end of a wait on the steady clock, None for no end. Raises `OptionError`."""
+    if timeout is None:
+        return None
+    try:
+        return time.monotonic() + seconds(timeout)
+    except ValueError as error:
+        raise OptionError(f"The timeout {error}.") from None
 
 
 def typed_arguments(job: wire.Job, arguments: Mapping[str, Any]) -> dict[str, str | None]:

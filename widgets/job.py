@@ -15,7 +15,7 @@ from typing import Any
 from springtide.scheduler import wire
 from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, place_for
-from springtide.scheduler.client.descriptions import ended_without_return, state_words
+from springtide.scheduler.client.descriptions import ended_without_return
 from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
 from springtide.scheduler.file_names import real_name
 from springtide.scheduler.wire import Surface
@@ -33,12 +33,11 @@ from springtide.widgets.errors import (
     JobCancelledError,
     JobFailedError,
     NoResultError,
-    NotFinishedError,
     OptionError,
     SpringtideError,
 )
 from springtide.widgets.figures import kept_out_of_sight
-from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted, typed_arguments
+from springtide.widgets.handle import NO_LONGER, Handle, Timeout, WaitInterrupted, typed_arguments
 from springtide.widgets.interrupts import answered
 from springtide.widgets.results import Checkpoints, Metrics, Outputs
 
@@ -93,12 +92,12 @@ class Job(Handle):
 
     # ---------- results
 
-    def result(self, timeout: float | None = None, *, trust: bool = False) -> Any:
+    def result(self, timeout: Timeout = None, *, trust: bool = False) -> Any:
         """Return the result of the function or the cell, the executed notebook, or ``result.json`` of a command.
 
-        Waits until the job has ended, or ``timeout`` seconds. The result of another person's job is a pickle that
-        runs that person's code when it is loaded: say ``trust=True`` if you do. Raises `NotFinishedError`,
-        `JobFailedError` with the job's own traceback, `JobCancelledError` or `NoResultError`.
+        Waits until the job has ended, for at most ``timeout``, as `wait` does. The result of another person's job
+        is a pickle that runs that person's code when it is loaded: say ``trust=True`` if you do. Raises
+        `NotFinishedError`, `JobFailedError` with the job's own traceback, `JobCancelledError` or `NoResultError`.
         """
         job = self.info
         if job.state not in FINAL:
@@ -154,7 +153,7 @@ class Job(Handle):
         )
         return NoResultError(msg)
 
-    def results(self, timeout: float | None = None, *, trust: bool = False) -> list[Any]:
+    def results(self, timeout: Timeout = None, *, trust: bool = False) -> list[Any]:
         """Return the function's result in each worker of the job, by rank; the first one is `result`.
 
         Takes the arguments of `result` and raises its errors; also `NoResultError` if a worker's result is larger
@@ -314,10 +313,6 @@ class Job(Handle):
             offset = piece.next
 
     def _require_success(self, job: wire.Job) -> None:
-        if job.state not in FINAL:
-            name = phrases.clean(job.name)
-            msg = f"Job {name} is still {state_words(job)}. It continues; ask again, or `await job`."
-            raise NotFinishedError(msg)
         if job.state == "cancelled":
             msg = f"Job {phrases.clean(job.name)} was cancelled, so it has no result."
             raise JobCancelledError(msg)

@@ -14,7 +14,6 @@ from msgspec import structs
 from springtide.scheduler import wire
 from springtide.scheduler.arguments import argument_of
 from springtide.scheduler.client import Client
-from springtide.scheduler.client.descriptions import state_words
 from springtide.scheduler.user_environments import how_to_install
 from springtide.scheduler.wording import count
 from springtide.training.adapters.optuna import frozen_trial
@@ -30,7 +29,7 @@ from springtide.widgets.errors import (
     NotFinishedError,
     SpringtideError,
 )
-from springtide.widgets.handle import Handle
+from springtide.widgets.handle import Handle, Timeout
 from springtide.widgets.job import RESULT, Job, loaded
 from springtide.widgets.results import Schedule, Trials, restored
 from springtide.widgets.submission.spaces import bound_of_trials
@@ -172,12 +171,12 @@ class Sweep(Handle):
         await self._ended()
         return await asyncio.to_thread(self.results)
 
-    def results(self, timeout: float | None = None, *, missing: Any = _LEFT_OUT, trust: bool = False) -> list[Any]:
+    def results(self, timeout: Timeout = None, *, missing: Any = _LEFT_OUT, trust: bool = False) -> list[Any]:
         """Return the function's result in each trial, in their order; of a population in its last generation.
 
-        Waits until the sweep has ended, or ``timeout`` seconds. Trials that failed, were pruned or left no
-        result have none: an error names them, or ``missing`` takes their place. The results of another person
-        are pickles that run that person's code when they are loaded: say ``trust=True`` if you do.
+        Waits until the sweep has ended, for at most ``timeout``, as `wait` does. Trials that failed, were pruned
+        or left no result have none: an error names them, or ``missing`` takes their place. The results of another
+        person are pickles that run that person's code when they are loaded: say ``trust=True`` if you do.
 
         Raises `NotFinishedError`, `JobFailedError`, `JobCancelledError`, `NoResultError` or
         `UntrustedResultError`.
@@ -185,10 +184,6 @@ class Sweep(Handle):
         info = self.info
         if info.state not in FINAL:
             info = self.wait(timeout).info
-        if info.state not in FINAL:
-            name = phrases.clean(info.name)
-            msg = f"Sweep {name} is still {state_words(info)}. It continues; ask again, or `await sweep`."
-            raise NotFinishedError(msg)
         self._require_trust(info.user, trust=trust, call="sweep.results(trust=True)")
         population = self._counts.population
         rows = [row for row in self.trials() if population is None or row.generation == population.generations]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import json
@@ -16,7 +17,10 @@ from pathlib import Path
 
 from springtide.scheduler.executors.supervisor.table import ENDED, process
 from springtide.scheduler.own_files import keep_from_others, make_own_directory
+from springtide.scheduler.wording import size
 
+ROOM = 1 << 20
+"""Room without which a hub does not start, in bytes."""
 LOOPBACK = "127.0.0.1"
 LOWEST_PORT, HIGHEST_PORT = 10_000, 65_535
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -61,6 +65,38 @@ class StateDir:
     def password_file(self) -> Path:
         """File that holds the `password`."""
         return self.path / "password"
+
+    def obstacle(self) -> str | None:
+        """Return why nothing can be written into the directory, as a sentence with a hint; None if that works."""
+        try:
+            with tempfile.TemporaryFile(dir=self.hub) as file:
+                file.write(bytes(ROOM))
+                file.flush()
+        except OSError as error:
+            return self.obstacle_of(error)
+        return None
+
+    def obstacle_of(self, error: OSError) -> str | None:
+        """Return the sentence about an error of a disk that takes no more, None for any other error."""
+        if error.errno == errno.EROFS:
+            return (
+                f"The state directory {self.path} is on a disk that can only be read. Make it writable, or choose "
+                "another directory with --state-dir."
+            )
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return None
+        disk = os.statvfs(self.path)
+        if disk.f_files and not disk.f_favail:
+            return (
+                f"The disk of the state directory {self.path} takes no more files: it has no free inodes (df -i). "
+                "Remove files there, and start again."
+            )
+        free = size(disk.f_bavail * disk.f_frsize)
+        whose = "The disk" if error.errno == errno.ENOSPC else "Your quota on the disk"
+        return (
+            f"{whose} of the state directory {self.path} is full: {free} are free (df -h). Make room there, and "
+            "start again."
+        )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

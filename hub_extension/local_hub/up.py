@@ -176,10 +176,20 @@ def up(options: Options, ready: Ready) -> int:
     """Run the hub until it is stopped, and return the exit code. Calls ``ready`` once users can log in.
 
     Notebooks and jobs continue to run when the hub stops, and the next hub on the same state directory finds them.
-    Raises `StateError` if the state directory, the hub's database or a port cannot be used, or if the hub does not
-    start.
+    Raises `StateError` if the state directory, the hub's database or a port cannot be used, if its disk is full,
+    or if the hub does not start.
     """
     state = StateDir(options.state_dir)
+    try:
+        return _up(state, options, ready)
+    except OSError as error:
+        if said := state.obstacle_of(error):
+            raise StateError(said) from error
+        raise
+
+
+def _up(state: StateDir, options: Options, ready: Ready) -> int:
+    """Run the hub. Raises `OSError` too, such as of a full disk."""
     with state.locked():
         check_database(state.hub / "jupyterhub.sqlite")
         config = prepare(state, options)
@@ -202,7 +212,8 @@ def up(options: Options, ready: Ready) -> int:
             finally:
                 end_orphans(state.path, (PROXY,))
         if code and not came_up and not options.verbose:
-            raise StateError(f"The hub did not come up. {last_words(log, written)}")
+            why = state.obstacle() or last_words(log, written)
+            raise StateError(f"The hub did not come up. {why}")
     return code
 
 
@@ -408,8 +419,9 @@ def output_to(log: Path) -> Iterator[TextIO]:
         with os.fdopen(os.dup(before[1]), "w") as terminal:
             yield terminal
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # a full disk: the terminal gets the message
+                stream.flush()
         for number, descriptor in before.items():
             os.dup2(descriptor, number)
             os.close(descriptor)

@@ -16,6 +16,7 @@ from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.imports import Imports, imports_of_cells, imports_of_file, reached_imports
+from springtide.scheduler.capture.notebook_file import checked
 from springtide.scheduler.capture.program import (
     PYTHON,
     SCRIPT_SUFFIXES,
@@ -30,7 +31,7 @@ from springtide.scheduler.capture.program import (
 )
 from springtide.scheduler.capture.project import KNOWN, Project, capture_project, suffix_of
 from springtide.scheduler.capture.search_path import folders_of
-from springtide.scheduler.project_tree import PLACE
+from springtide.scheduler.project_tree import PLACE, TreeFile
 from springtide.scheduler.wire.environments import SEARCH_PATH
 from springtide.scheduler.wording import LONG_GIVEN, given, listed, plural
 
@@ -87,8 +88,9 @@ def capture_notebook(path: Path, here: Here) -> Captured:
     """Capture a notebook as it was last saved, with the project that it is in."""
     whole = here.cwd / path
     require(whole)
-    content = sources.read(whole)
-    cells = _code_cells(content, path)
+    saved = sources.read(whole)
+    content = checked(saved, path.name)
+    cells = _code_cells(content)
     imports = imports_of_cells(cells)
     notes = [f"The job runs {path.name} as it was last saved."]
     if here.notebook is not None and here.notebook.resolve() == whole.resolve():
@@ -100,6 +102,8 @@ def capture_notebook(path: Path, here: Here) -> Captured:
         files, name, notes = {path.name: content}, f"{{code}}/{path.name}", [*notes, in_place_note(here)]
         modules = sources.imported_files(imports.all, whole.parent)
     else:
+        if content != saved and (place := project.place_of(folder / whole.name)) is not None:
+            project = with_file(project, place, content)
         files, name = {}, _placed(str(folder / whole.name), project, folder)
         modules = project.modules(_places(project, folder, search))
         notes += project.notes()
@@ -124,7 +128,10 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
     ``python`` means the interpreter of the place of submission. The job runs at the same place of its own copy of
     the project; absolute paths of copied files, and paths out of the project to copies, become those of copies.
     """
-    if not argv or not all(isinstance(word, str) for word in argv):
+    if not argv:
+        msg = "The command is empty; expected the words of one, such as python train.py."
+        raise CaptureError(msg)
+    if not all(isinstance(word, str) for word in argv):
         msg = f"A command is a text or a list of texts, not {given(argv)}."
         raise CaptureError(msg)
     if odd := next((word for word in argv if not _is_text(word)), None):
@@ -384,11 +391,11 @@ def _script_place(words: Sequence[str], cwd: Path) -> int | None:
     return None
 
 
-def _code_cells(content: bytes, path: Path) -> list[str]:
-    try:
-        cells = json.loads(content)["cells"]
-        texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError):
-        msg = f"{path.name} is not a notebook of format 4, such as JupyterLab saves."
-        raise CaptureError(msg) from None
-    return texts
+def _code_cells(content: bytes) -> list[str]:
+    return ["".join(cell["source"]) for cell in json.loads(content)["cells"] if cell["cell_type"] == "code"]
+
+
+def with_file(project: Project, place: str, content: bytes) -> Project:
+    """Return a project with another content of a file, which is no link then."""
+    links = {path: target for path, target in project.links.items() if path != place}
+    return replace(project, files={**project.files, place: TreeFile(content)}, links=links)

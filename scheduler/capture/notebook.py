@@ -27,6 +27,7 @@ from springtide.scheduler.capture.command import (
     capture_command,
     capture_notebook,
     outside_notes,
+    with_file,
 )
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.parameter_cells import (
@@ -41,7 +42,6 @@ from springtide.scheduler.capture.parameter_cells import (
 )
 from springtide.scheduler.capture.program import Here
 from springtide.scheduler.capture.project import Project
-from springtide.scheduler.project_tree import TreeFile
 from springtide.scheduler.wording import article, given, listed
 
 HEADING: Final = "# Parameters"
@@ -178,10 +178,7 @@ def _with_content(captured: Captured, content: bytes) -> Captured:
     project = captured.project
     if project is None:
         return replace(captured, files={**captured.files, _file_of(captured): content})
-    place = _place(captured, project)
-    files = {**project.files, place: TreeFile(content)}
-    links = {path: target for path, target in project.links.items() if path != place}
-    return replace(captured, project=replace(project, files=files, links=links))
+    return replace(captured, project=with_file(project, _place(captured, project), content))
 
 
 def _place(captured: Captured, project: Project) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from springtide.scheduler.arguments import Argument, BadArgument, is_literal, typed_value
+from springtide.scheduler.arguments import Argument, BadArgument, is_literal, literal, typed_value
 from springtide.scheduler.capture.arguments import rendered
 from springtide.scheduler.capture.set_names import set_names
 from springtide.scheduler.wording import as_python
@@ -159,7 +159,7 @@ def _read(name: str, before: Argument | None, text: str) -> Any:
     if before is not None:
         return typed_value(name, before, text)
     word = text.strip()
-    return ast.literal_eval(word) if is_literal(word) else text
+    return literal(word) if is_literal(word) else text
 
 
 def _parameter(name: str, assigned: _Assigned) -> Parameter:

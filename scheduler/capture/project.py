@@ -522,8 +522,7 @@ class _Walk:
                 content = sources.read(Path(found.path))
             else:
                 try:
-                    with open(found.path, "rb") as file:  # noqa: PTH123 - thousands of files
-                        content = file.read()
+                    content = sources.settled(found.path)
                 except OSError:
                     continue
             files[path] = TreeFile(content, found.executable)

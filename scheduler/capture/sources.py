@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -17,17 +18,48 @@ from springtide.scheduler.wording import size
 CODE = frozenset({".py"})
 OF_JUPYTER = re.compile(r"(jpserver|nbserver|kernel)-.*\.json")
 """Names of files in Jupyter's runtime directory, which have the keys of running servers and kernels."""
+TRIES = 40
+"""Maximum number of readings of a file that changes meanwhile."""
+RETRY_AFTER = 0.02
+"""Time between two of them, in seconds."""
+SETTLES_NS, EMPTY_SETTLES_NS = 50_000_000, 500_000_000
+"""Age from which a file counts as written, in nanoseconds: programs empty a file, then write it in pieces."""
 SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages", "node_modules"})
 
 
 def read(path: Path) -> bytes:
-    """Return the content of a file. Raises `CaptureError` naming the file if it cannot be read."""
+    """Return the content of a file, as it was at one moment.
+
+    Raises `CaptureError` naming the file if it cannot be read, or is being rewritten all the time.
+    """
     try:
-        return path.read_bytes()
+        return settled(str(path))
     except OSError as error:
         reason = error.strerror or str(error)
         msg = f"{path} cannot be read: {reason}."
         raise CaptureError(msg) from error
+
+
+def settled(path: str) -> bytes:
+    """Return the content of a file, which is read again if it changed meanwhile or was written just now.
+
+    Raises `OSError`, and `CaptureError` for a file that changes at each of `TRIES` readings.
+    """
+    for left in reversed(range(TRIES)):
+        with open(path, "rb") as file:  # noqa: PTH123 - thousands of files
+            before = _version(os.fstat(file.fileno()))
+            content = file.read()
+        about = os.stat(path)  # noqa: PTH116 - thousands of files
+        is_new = 0 <= time.time_ns() - about.st_mtime_ns < (SETTLES_NS if content else EMPTY_SETTLES_NS)
+        if _version(about) == before and not (is_new and left):
+            return content
+        time.sleep(RETRY_AFTER)
+    msg = f"{path} changes while it is read. Send the job when the program that writes the file is done."
+    raise CaptureError(msg)
+
+
+def _version(about: os.stat_result) -> tuple[int, int, int, int]:
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def local_modules(workdir: Path) -> Iterator[ModuleType]:

@@ -35,7 +35,7 @@ ALLOWED = {
         ("hub_extension/local_hub/up.py", "str(options.config.resolve())"),
         ("scheduler/capture/notebook.py", "str(value)"),
         ("scheduler/capture/notebook.py", "value"),
-        ("scheduler/arguments.py", "ast.literal_eval(text)"),
+        ("scheduler/arguments.py", "literal(text)"),
         ("scheduler/arguments.py", "value"),
         ("scheduler/capture/program.py", "command"),
         ("scheduler/executors/packages/program.py", "path"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 from jobs.project_copies import copy_of, run_copy
 
-from springtide.scheduler.capture import CaptureError, Here, capture_words, notes_of, submission
+from springtide.scheduler.capture import CaptureError, Here, capture_words, notes_of, sources, submission
 from springtide.scheduler.capture.pauses import pause_words
 from springtide.scheduler.capture.project import Caps, capture_project, find_root
 
@@ -477,8 +479,44 @@ def test_too_much_beside_a_script_outside_is_refused_with_the_line_for_its_ignor
     assert f"once {other}/.springtideignore names them: add a line such as “/more/”" in str(refused.value)
 
 
+def test_a_file_that_is_rewritten_meanwhile_is_sent_whole(project: Path, here: Here) -> None:
+    content = "".join(f"x{number} = {number}\n" for number in range(20_000))
+    helper, over = project / "helper.py", threading.Event()
+    helper.write_text(content)
+    (project / "train.py").write_text("import helper\n")
+
+    def rewrite() -> None:
+        while not over.wait(0.2):
+            helper.write_text(content)
+
+    writer = threading.Thread(target=rewrite)
+    writer.start()
+    try:
+        sent = [capture_words(["python", "train.py"], here) for _ in range(4)]
+    finally:
+        over.set()
+        writer.join()
+    contents = {each.project.files["helper.py"].content for each in sent if each.project is not None}
+    assert contents == {content.encode()}
+
+
+def test_a_file_that_never_settles_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, look, times = tmp_path / "busy.py", os.stat, itertools.count(1)
+    path.write_text("x = 1")
+
+    def changed(file: str) -> os.stat_result:
+        os.utime(file, ns=(0, next(times)))
+        return look(file)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", changed)
+        with pytest.raises(CaptureError, match=r"busy\.py changes while it is read"):
+            sources.read(path)
+    assert sources.read(path) == b"x = 1"
+
+
 def test_a_notebook_that_is_a_link_runs_where_it_is_opened(project: Path, here: Here, tmp_path: Path) -> None:
-    notebook = '{"nbformat": 4, "metadata": {}, "cells": []}'
+    notebook = '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "study.ipynb").write_text(notebook)
     (project / "mine.ipynb").symlink_to(tmp_path / "shared" / "study.ipynb")

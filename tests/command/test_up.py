@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import sqlite3
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -170,6 +171,44 @@ def test_a_damaged_database_of_the_hub_is_a_plain_sentence(tmp_path: Path, conte
     assert done.code == 1
     assert f"The hub's database {database} is damaged." in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("options", "left", "said"),
+    [
+        ("size=1m", 0, "The disk of the state directory {} is full: 0 B are free (df -h)."),
+        ("size=1m", 150_000, "The hub did not come up. The disk of the state directory {} is full: "),
+        (
+            "size=9m,nr_inodes=6",
+            -1,
+            "The disk of the state directory {} takes no more files: it has no free inodes",
+        ),
+        ("size=9m", None, "The state directory {} is on a disk that can only be read."),
+    ],
+    ids=["full", "nearly-full", "inodes", "read-only"],
+)
+def test_a_disk_that_takes_no_more_is_a_plain_sentence(
+    tmp_path: Path, options: str, left: int | None, said: str
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)
+    try:
+        (disk / "hub").mkdir(mode=0o700)
+        if left is None:
+            subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        elif left >= 0:
+            free = os.statvfs(disk)
+            (disk / "filler").write_bytes(bytes(free.f_bavail * free.f_frsize - left))
+        else:
+            for number in range(os.statvfs(disk).f_ffree):
+                (disk / f"filler {number}").touch()
+        done = up(disk)
+        assert said.format(disk) in done.err
+        assert "Traceback" not in done.err
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
 
 
 def test_a_state_directory_in_use_is_a_plain_sentence(hub: Hub) -> None:

@@ -10,7 +10,7 @@ import pytest
 from benches.local_bench import LocalBench
 
 from springtide.scheduler.executors.base import Exit
-from springtide.scheduler.executors.supervisor.error_line import LONGEST, error_line
+from springtide.scheduler.executors.supervisor.error_line import LONGEST, TAIL, error_line
 
 SCRIPT = '  File "/home/joe/project/train.py", line 12, in main\n    step(batch)\n'
 LIBRARY = '  File "/opt/lib/python3.12/site-packages/torch/nn.py", line 300, in forward\n    raise error\n'
@@ -79,7 +79,18 @@ HEADER = "Traceback (most recent call last):\n"
         ),
         (
             f"{HEADER}{SCRIPT}ValueError: long ago\n" + "step\n" * 100 + "no licence\n",
-            "It ended with exit code 2; its log ends: no licence",
+            (
+                "It ended with exit code 2, 101 lines after ValueError: long ago (train.py, line 12); "
+                "its log ends: no licence"
+            ),
+        ),
+        (
+            f"{HEADER}{SCRIPT}ValueError: x\n" + "x\n" * 299,
+            "It ended with exit code 2, 299 lines after ValueError: x (train.py, line 12); its log ends: x",
+        ),
+        (
+            f'{HEADER}{SCRIPT}  File "/home/joe/src/springtide/training/job.py", line 9, in save\nOSError: full\n',
+            "OSError: full (train.py, line 12)",
         ),
         (f"{HEADER}{SCRIPT}f.<locals>.Odd: x\n", "Odd: x (train.py, line 12)"),
         *(
@@ -108,6 +119,13 @@ HEADER = "Traceback (most recent call last):\n"
 )
 def test_the_error_is_found_with_its_place_in_the_users_code(log: str, line: str) -> None:
     assert error_line(log, 2) == line
+
+
+def test_the_lines_of_a_long_message_do_not_hide_its_error() -> None:
+    parameters = "\tsize mismatch for layer.weight: copying a param with shape [2].\n" * 300
+    log = f"{HEADER}{SCRIPT}RuntimeError: Error(s) in loading state_dict for Net:\n{parameters}"
+    assert error_line(log, 1) == "RuntimeError: Error(s) in loading state_dict for Net (train.py, line 12)"
+    assert len(log) < TAIL
 
 
 @pytest.mark.parametrize("word", ["x" * 100_000, "ValueError: " + "y" * 100_000])

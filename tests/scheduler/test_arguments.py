@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 
@@ -25,6 +26,7 @@ from springtide.scheduler.arguments import (
     without_secrets_in_text,
     without_secrets_in_words,
 )
+from springtide.training.values import as_code, literal
 
 RUNNER = ["python", "-m", "runner", "function", "{code}/payload.pkl"]
 
@@ -294,7 +296,7 @@ def test_an_option_of_a_command_is_removed(before: str, name: str, after: str) -
         ("python t.py --lr 1", {"lr": "--x"}, "“--x” would be read as an option"),
         ("python t.py --amp", {"amp": "maybe"}, "amp is a flag; “maybe” is neither true nor false."),
         ("python t.py --a 1 --a 2", {"a": "3"}, "The argument “a” of this job cannot be changed here."),
-        ("python t.py --lr 1", {"lr": "x" * 20_000}, "too long"),
+        ("python t.py --lr 1", {"lr": "x" * 20_000}, "“lr” has 20,000 characters"),
         (
             "python t.py --lr 0.1",
             {"lr": "abc"},
@@ -331,7 +333,7 @@ def test_arguments_of_a_function_are_sent_along_as_literals() -> None:
         "frame": before["frame"],
         "token": Argument(value=None, hidden=True),
     }
-    refused = [("frame", "1"), ("lr", "fast"), ("lr", "__import__('os')"), ("lr", "1e999"), ("sizes", "[1, ...]")]
+    refused = [("frame", "1"), ("lr", "fast"), ("lr", "__import__('os')"), ("sizes", "[1, ...]")]
     for name, text in refused:
         with pytest.raises(BadArgument):
             changed("function", argv, before, {name: text})
@@ -381,6 +383,27 @@ def test_values_of_python_are_typed_as_the_job_takes_them(kind: str) -> None:
         "sizes": "1 2" if kind == "command" else "[1, 2]",
         "amp": "True",
     }
-    for odd in (object(), float("nan"), [object()]):
+    for odd in (object(), [object()]):
         with pytest.raises(BadArgument, match="The argument “rate” is"):
             typed_of("function", before, {"rate": odd})
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_numbers_that_are_not_finite_are_given_to_a_run_again_and_changed_in_the_next(number: float) -> None:
+    before = {"lr": Argument(value=0.1)}
+    typed = typed_of("function", before, {"lr": number})
+    words, after = changed("function", RUNNER, before, typed)
+    assert words[-1] == f"lr={number!r}"
+    assert repr(literal(words[-1].partition("=")[2])) == repr(number)
+    assert repr(eval(as_code(words[-1].partition("=")[2]))) == repr(number)
+    assert repr(after["lr"].restored) == repr(number)
+    again, _ = changed("function", words, after, {"lr": "0.5"})
+    assert again[-1] == "lr=0.5"
+
+
+def test_texts_that_no_run_again_takes_are_named_with_their_fault() -> None:
+    before = {"s": Argument(value="a")}
+    with pytest.raises(BadArgument, match="“s” has 1,000,000 characters; at most 10,000 can be given"):
+        typed_of("function", before, {"s": "x" * 1_000_000})
+    with pytest.raises(BadArgument, match="The value of “s” has a NUL character"):
+        typed_of("function", before, {"s": "a\0b"})

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import pickle
 import resource
 import subprocess
 import threading
@@ -11,9 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from jobs.payloads import payload_of
+from nbformat.v4 import new_code_cell, new_notebook
 from patience import PATIENCE_S
 
+from springtide.scheduler.executors.supervisor.error_line import error_line
 from springtide.training import CheckpointError, Job
 from springtide.training import job as training_job
 from springtide.training.checkpoint import Checkpoints, NoRoomError
@@ -41,6 +47,12 @@ def steps(root: Path) -> list[float | None]:
 
 def full(_directory: Path) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def fill(path: Path, but: int = 0) -> None:
+    """Write a file that leaves no room on its disk, except for some bytes."""
+    disk = os.statvfs(path.parent)
+    path.write_bytes(bytes(disk.f_bavail * disk.f_frsize - but))
 
 
 @pytest.fixture
@@ -75,6 +87,87 @@ def test_a_training_outlives_a_full_disk(place: Any, tmpfs: Path) -> None:
     assert [line["step"] for line in place.reports() if line["saved"]] == [4.0, 6.0]
     assert steps(tmpfs / "checkpoints") == [6.0]
     assert sorted(path.name for path in (tmpfs / "checkpoints").iterdir()) == ["00000001", "00000002"]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("result", ["{'loss': 0.5}", "b'x' * 5000", "{'loss': float('nan')}", "lambda: None"])
+def test_a_result_waits_for_room(place: Any, tmpfs: Path, result: str) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(f"def work():\n    return {result}", namespace)
+    (place.root / "payload.pkl").write_bytes(payload_of({"function": namespace["work"], "args": (), "kwargs": {}}))
+    output, report, filler = tmpfs / "output", tmpfs / "reports.jsonl", tmpfs / "filler"
+    output.mkdir()
+    fill(filler)
+    process = place.start(
+        *("-m", "springtide.training.run", "function", str(place.root / "payload.pkl")),
+        SPRINGTIDE_OUTPUT_DIR=str(output),
+        SPRINGTIDE_REPORT=str(report),
+    )
+    assert process.stderr is not None
+    assert "no room for result.pkl" in process.stderr.readline()
+    assert [path.name for path in output.iterdir()] == []
+    filler.unlink()
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (0, "")
+    assert type(pickle.loads((output / "result.pkl").read_bytes())) is type(eval(result))
+    reported = [json.loads(line).get("milestone") for line in report.read_text().splitlines()]
+    assert reported == ["called", "returned"]
+
+
+@pytest.mark.root
+def test_the_view_of_a_result_fails_no_job(place: Any, tmpfs: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("def work():\n    return 'x' * 6000", namespace)
+    (place.root / "payload.pkl").write_bytes(payload_of({"function": namespace["work"], "args": (), "kwargs": {}}))
+    fill(tmpfs / "filler", but=8192)
+    process = place.start(
+        *("-m", "springtide.training.run", "function", str(place.root / "payload.pkl")),
+        SPRINGTIDE_OUTPUT_DIR=str(tmpfs),
+    )
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, sorted(path.name for path in tmpfs.iterdir())) == (0, ["filler", "result.pkl"])
+    assert err == "springtide: result.json, which shows the result, cannot be written: No space left on device.\n"
+
+
+@pytest.mark.root
+def test_a_result_that_never_finds_room_is_named_without_a_place(place: Any, tmpfs: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("def work():\n    return 1", namespace)
+    (place.root / "payload.pkl").write_bytes(payload_of({"function": namespace["work"], "args": (), "kwargs": {}}))
+    fill(tmpfs / "filler")
+    (place.root / "short.py").write_text(
+        "from springtide.training import files, run\n"
+        "files.LAST_PATIENCE = 0.0\n"
+        f"run.main(['function', {str(place.root / 'payload.pkl')!r}])\n"
+    )
+    process = place.start("short.py", SPRINGTIDE_OUTPUT_DIR=str(tmpfs))
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert error_line(err, 1) == f"ResultError: The result cannot be written to {tmpfs}: No space left on device."
+
+
+@pytest.mark.root
+def test_a_notebook_outlives_a_full_disk(place: Any, tmpfs: Path) -> None:
+    place.output.mkdir(exist_ok=True)
+    filler, go = tmpfs / "filler", place.root / "go"
+    cell = f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.01)\nprint('done')"
+    (place.root / "study.ipynb").write_text(
+        nbformat.writes(new_notebook(cells=[new_code_cell("1"), new_code_cell(cell)]))
+    )
+    fill(filler)
+    process = place.start(
+        *("-m", "springtide.training.run", "notebook", str(place.root / "study.ipynb")),
+        SPRINGTIDE_OUTPUT_DIR=str(tmpfs),
+    )
+    assert process.stderr is not None
+    assert "no room for study.ipynb with the outputs so far" in process.stderr.readline()
+    go.touch()
+    assert "no room for study.ipynb in" in process.stderr.readline()
+    filler.unlink()
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert "done" in (tmpfs / "study.ipynb").read_text()
+    assert [path.name for path in tmpfs.iterdir()] == ["study.ipynb"]
 
 
 def test_a_pause_waits_for_room_within_its_grace_period(place: Any) -> None:

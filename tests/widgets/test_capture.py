@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
+import nbformat
 import pytest
 from jobs.payloads import content_of
 from jobs.project_copies import run_copy
@@ -23,6 +24,8 @@ from springtide.widgets.job import Job
 from springtide.widgets.shared_pool import Pool
 from springtide.widgets.submission.capture import capture, capture_cell
 from springtide.widgets.submission.options import check_size
+
+EMPTY = nbformat.writes(nbformat.v4.new_notebook())
 
 
 @pytest.fixture
@@ -89,10 +92,23 @@ def test_a_lambda_without_a_name_is_called_so(here):
 )
 @pytest.mark.parametrize("suffix", [".py", ".ipynb"])
 def test_a_file_whose_name_is_no_name_of_a_job_is_sent_under_what_can_be_one(here, tmp_path, stem, name, suffix):
-    (tmp_path / f"{stem}{suffix}").write_text('{"cells": []}')
+    (tmp_path / f"{stem}{suffix}").write_text(EMPTY)
     captured = capture(f"{stem}{suffix}" if suffix == ".ipynb" else ["python", f"{stem}{suffix}"], (), {}, here)
     assert submission(captured, {}, here=here).name == name
     assert submission(captured, {"name": "short"}, here=here).name == "short"
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        ([], "The command is empty; expected the words of one"),
+        (b"ls", "A job is a function, a command or a notebook; b'ls' is a bytes."),
+    ],
+)
+def test_what_is_no_command_is_repeated_as_it_was_given(here, work, said):
+    with pytest.raises(CaptureError) as refused:
+        capture(work, (), {}, here)
+    assert str(refused.value).startswith(said)
 
 
 def test_what_is_no_work_is_named_with_its_type(here):
@@ -232,13 +248,60 @@ def test_a_module_imported_inside_the_function_is_caught_unimported(here, tmp_pa
     assert run(captured, tmp_path) == ["before"]
 
 
-def test_a_module_that_cannot_be_pickled_goes_along_as_a_file(here, tmp_path, module):
-    module("locked_helper", "import threading\nLOCK = threading.Lock()\ndef word(): return 'before'\n")
-    main = module("locked_main", "import locked_helper\ndef word(): return locked_helper.word()\n")
+def test_of_several_modules_the_one_that_cannot_be_pickled_goes_along_as_a_file(here, tmp_path, module):
+    lock = "import threading\nLOCK = threading.Lock()\n"
+    module("locked_helper", f"{lock}def word():\n    with LOCK:\n        return 'before'\n")
+    module("locked_beside", f"{lock}def word(): return 'memory'\n")
+    module("locked_unused", lock)
+    main = module(
+        "locked_main",
+        "import locked_helper, locked_beside\n"
+        "def word(): return locked_helper.word() + ' ' + locked_beside.word()\n",
+    )
+    (tmp_path / "locked_beside.py").write_text("def word(): return 'file'\n")
     captured = capture(main.word, (), {}, here)
     (tmp_path / "locked_helper.py").write_text("def word(): return 'after'\n")
-    assert captured.notes[0] == "locked_helper and locked_main were copied with the job, as they are now."
-    assert run(captured, tmp_path) == ["before"]
+    assert captured.notes[0] == "locked_helper was copied with the job, as it is now."
+    assert run(captured, tmp_path) == ["before", "memory"]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import ef.b\ndef fa(): return ef.b.fb()",
+        "from . import b\ndef fa(): return b.fb()",
+        "import ef.b as c\ndef fa(): return c.fb()",
+        "from .b import fb\ndef fa(): return fb()",
+        "import ef\ndef fa(): return ef.inner.fb()",
+        "import ef\ndef fa(): return ef.again()",
+        "def fa():\n    import ef.b\n    return ef.b.fb()",
+        "def fa():\n    from .b import fb\n    return fb()",
+        "def fa():\n    import importlib\n    return importlib.import_module('ef.b').fb()",
+        "import ef.b\ndef fa(): return getattr(ef.b, 'fb')()",
+        "import ef.b\ndef fa(): return ef.b.WORD",
+        "import ef.b\nALIAS = {'b': ef.b}\ndef fa(): return ALIAS['b'].fb()",
+        "import ef.b\nclass A:\n    b = ef.b\n    def f(self): return self.b.fb()\ndef fa(): return A().f()",
+    ],
+)
+def test_what_a_function_uses_of_modules_is_that_of_the_notebooks_memory(here, tmp_path, monkeypatch, use):
+    package = tmp_path / "ef"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from . import b as inner\nfrom .b import fb as again\nfrom .a import fa\n"
+    )
+    (package / "b.py").write_text("WORD = 'old'\ndef fb(): return WORD\n")
+    (package / "a.py").write_text(use)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    try:
+        function = importlib.import_module("ef").fa
+        (package / "b.py").write_text("WORD = 'NEW'\ndef fb(): return WORD\n")
+        captured = capture(function, (), {}, here)
+    finally:
+        for name in ("ef", "ef.a", "ef.b"):
+            sys.modules.pop(name, None)
+    assert not any("copied with the job" in note for note in captured.notes)
+    assert run(captured, tmp_path) == ["old"]
 
 
 def test_what_cannot_be_pickled_is_named_by_its_path(here):
@@ -379,8 +442,8 @@ def test_the_code_of_a_notebook_displays_objects_into_the_log_of_its_job(here, t
 def test_a_notebook_is_sent_as_saved_with_its_project(here, tmp_path):
     (tmp_path / "helper.py").write_text("")
     (tmp_path / "unrelated.py").write_text("")
-    saved = {"cells": [{"cell_type": "code", "source": ["import helper\n", "1 + 1"]}], "nbformat": 4}
-    (tmp_path / "story.ipynb").write_text(json.dumps(saved))
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("import helper\n1 + 1")])
+    (tmp_path / "story.ipynb").write_text(nbformat.writes(notebook))
     captured = capture(Path("story.ipynb"), (), {}, here)
     (tmp_path / "story.ipynb").unlink()
     assert captured.project is not None
@@ -389,8 +452,54 @@ def test_a_notebook_is_sent_as_saved_with_its_project(here, tmp_path):
     assert captured.source == "import helper\n1 + 1"
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"metadata": {"kernelspec": 5}}, "“5 is not of type 'object'” at metadata.kernelspec"),
+        ({"metadata": None}, "“None is not of type 'object'” at metadata"),
+        ({"cells": [{"cell_type": "code", "source": "1"}]}, "“'metadata' is a required property” at cells[0]"),
+        ({"cells": 3}, "is not a valid notebook"),
+        ({"nbformat": 5}, "is not a notebook of format 4 or an older one"),
+    ],
+)
+def test_a_notebook_that_cannot_run_is_refused_with_its_mistake(tmp_path, change, said):
+    (tmp_path / "study.ipynb").write_text(json.dumps({**json.loads(EMPTY), **change}))
+    with pytest.raises(CaptureError) as refused:
+        capture("study.ipynb", (), {}, Here(tmp_path))
+    assert said in str(refused.value)
+    assert str(refused.value).startswith("study.ipynb is not a ")
+
+
+def test_a_notebook_without_metadata_is_refused(tmp_path):
+    (tmp_path / "study.ipynb").write_text('{"nbformat": 4, "nbformat_minor": 5, "cells": []}')
+    with pytest.raises(CaptureError, match="'metadata' is a required property"):
+        capture("study.ipynb", (), {}, Here(tmp_path))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("kind", ["mark", "old", "kernel", "ids"])
+def test_what_nbformat_can_repair_is_sent_as_the_runner_reads_it(tmp_path, kind, in_place):
+    code = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": "6 * 7"}
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{**code, "id": "a"}]}
+    if kind == "ids":
+        notebook["cells"] = [code, {**code, "id": "b"}, {**code, "id": "b"}]
+    if kind == "kernel":
+        notebook["metadata"] = {"kernelspec": {"name": "python3"}}
+    if kind == "old":
+        cell = {"cell_type": "code", "language": "python", "input": "6 * 7", "outputs": [], "metadata": {}}
+        notebook = {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": [cell]}]}
+    mark = "\ufeff" if kind == "mark" else ""
+    (tmp_path / "study.ipynb").write_text(mark + json.dumps(notebook))
+    captured = capture("study.ipynb", (), {}, Here(tmp_path, in_place=in_place))
+    files = captured.files if captured.project is None else captured.project.files
+    content = files["study.ipynb"] if captured.project is None else files["study.ipynb"].content
+    sent = nbformat.reads(content.decode(), as_version=4)
+    nbformat.validate(sent)
+    assert {cell.source for cell in sent.cells} == {"6 * 7"}
+
+
 def test_the_open_notebook_warns_of_unsaved_changes(tmp_path):
-    (tmp_path / "story.ipynb").write_text(json.dumps({"cells": []}))
+    (tmp_path / "story.ipynb").write_text(EMPTY)
     captured = capture("story.ipynb", (), {}, Here(tmp_path, notebook=tmp_path / "story.ipynb"))
     assert "changes made after that are not part of it" in captured.notes[0]
 

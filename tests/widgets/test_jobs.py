@@ -398,9 +398,19 @@ def test_a_job_is_run_again_with_its_code_and_arguments(pool, pool_of, workdir):
 
 def test_waiting_shows_the_bar_and_may_end_early(pool, workdir, capsys):
     job = pool.submit(SLEEP, name="mine")
-    assert job.wait(timeout=0.5) is job
+    with pytest.raises(
+        TimeoutError, match=r"Job mine is still .*\. It continues; ask again, or `await job`\."
+    ) as caught:
+        job.wait(timeout=0.5)
+    assert isinstance(caught.value, NotFinishedError)
     assert not job.done
     assert capsys.readouterr().out
+    with pytest.raises(NotFinishedError):
+        job.wait("0.1s", quiet=True)
+    with pytest.raises(OptionError, match="The timeout “soon” is not a duration such as"):
+        job.wait("soon")
+    job.cancel()
+    assert job.wait("10m", quiet=True) is job
 
 
 @pytest.mark.usefixtures("interruptible")

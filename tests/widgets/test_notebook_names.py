@@ -286,7 +286,7 @@ def test_the_file_of_a_module_runs_in_the_job_for_what_was_not_sent(notebook, ow
     text = """
 def work(make):
     import own_module_of_names as own
-    return own.WORD, own.make.changed, isinstance(own.make(), own.Net), own.make is make
+    return getattr(own, "".join(["WO", "RD"])), own.make.changed, isinstance(own.make(), own.Net), own.make is make
 """
     job = notebook.submit(text, own_module.make)
     done = notebook.run(job)

@@ -90,7 +90,7 @@ def _words(work: str | Path | Sequence[str], cwd: Path) -> list[str]:
         return [str(work)]
     if isinstance(work, str):
         return split_command(work, cwd)
-    if isinstance(work, Sequence):
+    if isinstance(work, Sequence) and not isinstance(work, bytes | bytearray):
         return list(work)
     msg = f"A job is a function, a command or a notebook; {given(work)} is {article(type(work).__name__)}."
     raise CaptureError(msg)

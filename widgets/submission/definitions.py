@@ -11,7 +11,7 @@ import sys
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,14 @@ import cloudpickle
 
 from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.training.names import CACHED, NAMED, TYPING, Namespace, cached, name_of, typed
+from springtide.training.own_modules import module_of
+from springtide.widgets.submission.module_uses import ModuleUses
+from springtide.widgets.submission.sent import Cell, compile_cell
 
+MOST_BY_FILE = 8
+"""Maximum number of modules that are left to their files one by one."""
+MAX_VALUE = 1 << 20
+"""Maximum size of a value of a module that goes along with the code that uses it, in bytes."""
 LOADING = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
 MAKING = ("__new__", "__getattr__", "__getattribute__")
 """Methods of a class that run, or are looked up, while an object of it is loaded."""
@@ -27,10 +34,14 @@ MAKING = ("__new__", "__getattr__", "__getattribute__")
 
 @dataclass(frozen=True, slots=True)
 class Pickled:
-    """A payload. ``own_loading`` is true if loading it runs code of the user's own classes."""
+    """A payload. ``own_loading`` is true if loading it runs code of the user's own classes.
+
+    ``by_file`` are the user's modules of which something is used that is not in it: the job runs their files.
+    """
 
     data: bytes
     own_loading: bool
+    by_file: frozenset[str] = frozenset()
 
 
 def payload_dumps(
@@ -42,19 +53,31 @@ def payload_dumps(
     """Return a function and the rest of its call as a payload.
 
     ``namespaces`` are variables of the notebook besides those of ``__main__``, ``modules`` the ones whose
-    functions and classes are pickled by value. Raises whatever the pickling of a part raises.
+    functions and classes are pickled by value. Raises `NotPickledError` with the error of pickling a part.
     """
     file = io.BytesIO()
     mains = [("__main__", variables) for variables in (*namespaces, vars(sys.modules["__main__"]))]
-    pickler = _Pickler(file, [*mains, *((module.__name__, vars(module)) for module in modules)])
-    for part in (function, dict(call)):
-        pickler.dump(part)
-        names = pickler.new_names()
-        while names:
-            pickler.dump(names)
+    pickler = _Pickler(file, mains, modules)
+    try:
+        for part in (function, dict(call)):
+            pickler.dump(part)
             names = pickler.new_names()
-        pickler.dump({})
-    return Pickled(file.getvalue(), pickler.own_loading)
+            while names:
+                pickler.dump(names)
+                names = pickler.new_names()
+            pickler.dump({})
+    except Exception as error:
+        raise NotPickledError(error, pickler.last_module) from error
+    return Pickled(file.getvalue(), pickler.own_loading, pickler.left_out)
+
+
+class NotPickledError(Exception):
+    """A part cannot be pickled, for ``error``; ``module`` is the user's one whose code came last, or empty."""
+
+    def __init__(self, error: Exception, module: str) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.module = module
 
 
 def namespace_of(function: Any) -> list[dict[str, Any]]:
@@ -92,11 +115,31 @@ class Parts:
     labelled: Sequence[tuple[str, Any]]
 
     def pickled(self) -> Pickled | Exception:
-        """Return the payload, or the error of pickling it."""
+        """Return the payload, or the error of pickling it.
+
+        A module whose code cannot be pickled is left to its file; all of them are if that does not help.
+        """
+        left: list[str] = []
+        made = self._pickled(left)
+        while isinstance(made, NotPickledError):
+            if len(left) == len(self.modules):
+                return made.error
+            is_culprit = made.module not in ("", *left) and len(left) < MOST_BY_FILE
+            left = [*left, made.module] if is_culprit else [module.__name__ for module in self.modules]
+            made = self._pickled(left)
+        for name in left[:-1]:  # left out for the code of the last one, perhaps
+            again = self._pickled([other for other in left if other != name])
+            if isinstance(again, Pickled):
+                made, left = again, [other for other in left if other != name]
+        return replace(made, by_file=made.by_file | {name for name in left if name.encode() in made.data})
+
+    def _pickled(self, left: Collection[str]) -> Pickled | NotPickledError:
+        """Return the payload without the code of the modules that are ``left`` to their files, or the error."""
+        modules = [module for module in self.modules if module.__name__ not in left]
         try:
-            with _by_value(self.modules):
-                return payload_dumps(self.function, self.call, self.namespaces, self.modules)
-        except Exception as error:  # noqa: BLE001 - reported in words
+            with _by_value(modules):
+                return payload_dumps(self.function, self.call, self.namespaces, modules)
+        except NotPickledError as error:
             return error
 
 
@@ -125,17 +168,35 @@ class StrictPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class _Pickler(StrictPickler):
-    """Pickles by value as cloudpickle does, and collects the names of the functions and classes, by module."""
+    """Pickles by value as cloudpickle does, and collects the names of the functions and classes, by module.
 
-    def __init__(self, file: io.BytesIO, namespaces: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    The user's ``modules`` themselves are pickled by their names, and the attributes that pickled code uses of them
+    are collected: what is used of a module is sent, and nothing else of it.
+    """
+
+    def __init__(
+        self,
+        file: io.BytesIO,
+        namespaces: Iterable[tuple[str, dict[str, Any]]],
+        modules: Iterable[types.ModuleType] = (),
+    ) -> None:
         super().__init__(file)
+        self._modules = {module.__name__: module for module in modules}
         self._namespaces: dict[str, list[dict[str, Any]]] = {}
         self._names: dict[str, dict[str, Any]] = {}
         self._done: set[tuple[str, str]] = set()
         self._loading: dict[type, bool] = {}
-        for module, variables in namespaces:
+        self._uses = ModuleUses(self._modules)
+        self.last_module = ""
+        self._left_out: set[str] = set()
+        for module, variables in (*namespaces, *((name, vars(each)) for name, each in self._modules.items())):
             self._namespaces.setdefault(module, []).append(variables)
             self.globals_ref[id(variables)] = Namespace(module)
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The modules of which code uses a value that does not go along."""
+        return frozenset(self._left_out)
 
     @property
     def own_loading(self) -> bool:
@@ -144,6 +205,11 @@ class _Pickler(StrictPickler):
 
     def new_names(self) -> dict[str, dict[str, Any]]:
         """Return the findings since the last call, by module and name."""
+        for module, name, value in self._uses.new():
+            if isinstance(value, (*NAMED, types.ModuleType)) or _is_sent(value):
+                self._names.setdefault(module, {}).setdefault(name, value)
+            else:
+                self._left_out.add(module)
         found = {
             module: {name: value for name, value in names.items() if (module, name) not in self._done}
             for module, names in self._names.items()
@@ -153,7 +219,17 @@ class _Pickler(StrictPickler):
 
     def reducer_override(self, value: Any) -> Any:
         """Return how a value is pickled, after a look at its name."""
+        if isinstance(value, types.ModuleType) and self._modules.get(value.__name__) is value:
+            self._uses.add_module(value)
+            return module_of, (value.__name__,)
+        if isinstance(value, types.FunctionType) and value.__module__ in self._namespaces:
+            self._uses.add_code(value.__code__, value.__globals__)
+        elif isinstance(value, Cell):
+            for code in compile_cell(value.source):
+                self._uses.add_code(code, value.variables)
         if isinstance(value, NAMED):
+            if value.__module__ in self._modules:
+                self.last_module = value.__module__
             self._collect(value)
         elif type(value).__module__ in self._namespaces and type(value) not in self._loading:
             self._loading[type(value)] = _has_own_loading(type(value), self._namespaces.keys())
@@ -178,6 +254,16 @@ class _Pickler(StrictPickler):
             if within and isinstance(value, type):  # cloudpickle forgets its qualified name
                 names.setdefault(name, value)
             return
+
+
+def _is_sent(value: Any) -> bool:
+    """Return whether a value of a module goes along: it can be pickled, and is not large."""
+    file = io.BytesIO()
+    try:
+        StrictPickler(file).dump(value)
+    except Exception:  # noqa: BLE001 - a user's class may raise anything
+        return False
+    return file.tell() <= MAX_VALUE
 
 
 def _typed(value: Any) -> tuple[Any, ...]:

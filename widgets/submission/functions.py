@@ -201,13 +201,7 @@ def source_of(function: Callable[..., Any]) -> str:
 
 def _pickle(whole: Parts) -> tuple[bytes, tuple[str, ...]]:
     """Return the payload and notes on it. Raises `CaptureError` for what cannot be sent or loaded, naming it."""
-    pickled, notes = whole.pickled(), []
-    if isinstance(pickled, Exception) and whole.modules:
-        names = [module.__name__ for module in whole.modules]
-        copied = plural(len(names), "was copied with the job, as it is", "were copied with the job, as they are")
-        notes.append(f"{listed(names)} {copied} now.")
-        whole = replace(whole, modules=())
-        pickled = whole.pickled()
+    pickled = whole.pickled()
     if isinstance(pickled, Exception):
         for label, value in whole.labelled:
             culprit = find_culprit(value, label)
@@ -216,6 +210,11 @@ def _pickle(whole: Parts) -> tuple[bytes, tuple[str, ...]]:
                 raise CaptureError(msg)
         msg = f"{whole.name} cannot be sent: {pickled}. {HINT}"
         raise CaptureError(msg)
+    notes = []
+    if names := sorted(pickled.by_file):
+        copied = plural(len(names), "was copied with the job, as it is", "were copied with the job, as they are")
+        notes.append(f"{listed(names)} {copied} now.")
+    whole = replace(whole, modules=[module for module in whole.modules if module.__name__ not in pickled.by_file])
     return pickled.data, (*notes, *check_loading(whole, pickled))
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
-TAIL = 16384
+TAIL = 32768
 """Length of the end of a log in which the error is looked for, in bytes."""
 MOST_AFTER = 60
-"""Maximum number of lines between a traceback and the end, such as the summary of a launcher or a tracker."""
+"""Maximum number of lines between an error and the end, such as the summary of a launcher or a tracker.
+
+Indented lines right after the error do not count: they are of its message, such as the parameters in one of torch.
+"""
 LONGEST = 300
 """Maximum length of the line, in characters."""
 
@@ -28,7 +31,8 @@ _QUALIFIED = re.compile(r"^(?:\w+\.)+(?P<kind>[A-Za-z_]\w*(?:Error|Exception))(?
 """An exception with its module, as it is printed without the head of a traceback."""
 _CELL = re.compile(r'^(?:(?:  )?Cell In ?\[(?P<cell>\d+)\]|  File "In \[(?P<sent>\d+)\]"), line (?P<line>\d+)')
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)|^File (?P<shown>[^:]+):(?P<at>\d+), in ')
-_FOREIGN = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<")
+_FOREIGN = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|/springtide/training/|^<")
+"""Files that are not the user's: of installed packages, of Python, and of the library that runs the job."""
 _SYNTAX = frozenset({"SyntaxError", "IndentationError", "TabError"})
 """Errors that Python prints without the head of a traceback."""
 _LAUNCHERS = frozenset({"ChildFailedError"})
@@ -40,26 +44,33 @@ def error_line(text: str, code: int) -> str:
 
     That is the exception with its message and its place in the user's code, such as
     ``ValueError: no data (train.py, line 12)`` or ``(In [8], line 3)``. Without a traceback it is the exception in
-    the last line, else the exit code with that line.
+    the last line, else the exit code with that line, and with the last exception if that is far from the end.
     """
     plain = _UNENDED.sub("\n", _ESCAPES.sub("", text))
     lines = [_GROUP.sub("", _RANK.sub("", line)).rstrip() for line in plain.splitlines()]
-    for start in range(len(lines) - 1, -1, -1):
-        error = _error_of(lines, start)
-        if error:
-            return error
+    found = next(filter(None, (_error_of(lines, start) for start in range(len(lines) - 1, -1, -1))), None)
+    if found is not None and found[1] <= MOST_AFTER:
+        return found[0]
     last = next((line for line in reversed(lines) if _shown(line)), "")
     alone = _QUALIFIED.match(last)
     if alone is not None:
         return _shown(f"{alone['kind']}{alone['message']}")[:LONGEST]
+    if found is not None:
+        error, after = found
+        return f"It ended with exit code {code}, {after} lines after {error}; its log ends: {_shown(last)}"[
+            :LONGEST
+        ]
     return f"It ended with exit code {code}; its log ends: {_shown(last)}"[:LONGEST] if last else ""
 
 
-def _error_of(lines: list[str], start: int) -> str:
-    """Return the error of the traceback that starts at this line; empty if none does, or it is long past."""
+def _error_of(lines: list[str], start: int) -> tuple[str, int] | None:
+    """Return the error of the traceback that starts at this line, and the number of lines after it.
+
+    None if none starts there.
+    """
     header = _TRACEBACK.match(lines[start])
     if header is None and not (_FRAME.match(lines[start]) or _CELL.match(lines[start])):
-        return ""
+        return None
     kind = header["kind"] if header else None
     for place in range(start + 1, len(lines)):
         line = lines[place]
@@ -69,13 +80,16 @@ def _error_of(lines: list[str], start: int) -> str:
         if kind is not None and (error is None or error["kind"] != kind):
             continue
         if error is None or (header is None and error["kind"] not in _SYNTAX):
-            return ""
-        if error["kind"] in _LAUNCHERS or len(lines) - place > MOST_AFTER:
-            return ""
+            return None
+        if error["kind"] in _LAUNCHERS:
+            return None
         words = _shown(f"{error['kind']}{error['message'].rstrip(':')}")
         where = _place(lines[start:place])
-        return f"{words[: LONGEST - len(where)]}{where}"
-    return ""
+        message = next(
+            (i for i in range(place + 1, len(lines)) if not lines[i].startswith((" ", "\t"))), len(lines)
+        )
+        return f"{words[: LONGEST - len(where)]}{where}", len(lines) - message
+    return None
 
 
 def _place(frames: list[str]) -> str:
