@@ -55,6 +55,14 @@ def test_the_name_of_a_fork_keeps_the_beginning_of_its_parent_s_and_the_whole_na
     assert "underline" in link.evaluate("part => getComputedStyle(part).textDecorationLine")
 
 
+def test_the_name_of_a_fork_is_cut_in_its_parent_s_part_first(gallery: Page) -> None:
+    draw_table(gallery, {"name": FORK}, width=430)
+    name = gallery.get_by_test_id("job-rows").locator(".st-fork-name")
+    is_cut = "part => part.scrollWidth > part.clientWidth"
+    assert name.locator(".st-fork-rest").evaluate(is_cut)
+    assert not name.locator(".st-fork-mark").evaluate(is_cut)
+
+
 def test_one_mark_stands_for_one_order_in_the_tables_of_jobs_and_of_trials(gallery: Page) -> None:
     table = draw_table(gallery, {"name": "a"}, {"name": "b"})
     marks = {"ascending": "▴", "descending": "▾"}
