@@ -2,17 +2,17 @@
 
 The year is that of ``bench_report.py``, up to now, in a service with real pages and simulated GPUs: 300,000 ended
 jobs of 120 people in 40 projects with their attempts and sums, 20,000 entries of the audit trail, and 300 jobs
-that wait. A page has come when the answers to all its calls are drawn in a real browser. Each row has the wall
-time, the processor time of the service, the wall time as a multiple of the baseline, the time of a print, and the
-slowest call: the fastest of ``--repeat``. The baseline is the page *Notifications*, which shows nothing of the
-year. The page *What if* begins a calculation over the last 30 days at once, which is its slowest call.
+that wait. It is kept in the cache and made anew each month; ``--state`` names a folder of its own. A page has come
+when the answers to all its calls are drawn in a real browser, *What if* when it shows how far the calculation is
+that it begins over the last 30 days. Each row has the wall time, the processor time of the service, the wall time
+as a multiple of the baseline, the time of a print, and the slowest call: the fastest of ``--repeat``. The baseline
+is the page *Notifications*, which shows nothing of the year.
 """
 
 from __future__ import annotations
 
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 import bench_report
 import click
+from kept_years import kept_year
 from machine import describe
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
@@ -34,7 +35,6 @@ from playwright.sync_api import Browser, Page, Request
 from pools.pages_service import PERSON, PREFIX, WIDE, WITHOUT_SHARED_WORKERS, Service
 
 from springtide.scheduler.model import JobState, Reason, Worker
-from springtide.scheduler.store import Store
 from springtide.scheduler.store.ledger import LedgerEntry
 from springtide.scheduler.store.records import (
     AttemptRecord,
@@ -104,7 +104,8 @@ def people() -> dict[str, list[str]]:
 
 def fill(state: Path, number: int, now: float) -> None:
     """Write the year up to ``now``: its ledger, its jobs with their attempts, and its audit trail."""
-    store = Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)
+    state.mkdir(parents=True, exist_ok=True)
+    store = bench_report.opened(state)
     made = bench_report.fill(store, number, now - bench_report.YEAR)
     for first in range(0, number, BATCH):
         part = made[first : first + BATCH]
@@ -268,22 +269,23 @@ def tell(service: Service, repeat: int, only: str) -> None:
 def main(jobs: int, repeat: int, only: str, kept: Path | None) -> None:
     """Print what each page costs over a year."""
     print(describe())
-    with tempfile.TemporaryDirectory() as folder:
-        state = kept or Path(folder)
-        if not (state / "springtide.sqlite").exists():
-            state.mkdir(parents=True, exist_ok=True)
-            fill(state, jobs, time.time())
-        machine = discover({"t4": 100, "a100": 100}, 8)
-        service = Service(state, machine, ProjectEdit(quota={"t4": 2, "a100": 2}), keep_days=400)
-        service.people.groups = people()
-        began = time.process_time()
-        service.start()
-        try:
-            print(f"{jobs:,} jobs; started in {time.process_time() - began:.1f} s of processor time")
-            tell(service, repeat, only)
-        finally:
-            end(service)
-            service.stop()
+    sources = [__file__, bench_report.__file__]
+    recipe = jobs, f"{datetime.now(UTC):%Y-%m}"  # so that the year ends in this month
+    state = kept or kept_year("year-pages", recipe, sources, lambda made: fill(made, jobs, time.time()))
+    if not (state / bench_report.FILE).exists():
+        fill(state, jobs, time.time())
+    service = Service(
+        state, discover({"t4": 100, "a100": 100}, 8), ProjectEdit(quota={"t4": 2, "a100": 2}), keep_days=400
+    )
+    service.people.groups = people()
+    began = time.process_time()
+    service.start()
+    try:
+        print(f"{jobs:,} jobs; started in {time.process_time() - began:.1f} s of processor time")
+        tell(service, repeat, only)
+    finally:
+        end(service)
+        service.stop()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, inspect
 
 from springtide.hub_extension.web.auth import PROJECT_ADMIN_SCOPE
 from springtide.scheduler.settings import SettingError
@@ -25,7 +25,7 @@ from springtide.scheduler.wire.group_rules import (
 )
 from springtide.scheduler.wire.pool_file import PoolFile, ProjectPart
 from springtide.scheduler.wire.shapes import ProjectName
-from springtide.scheduler.wire.wrong_values import wrong
+from springtide.scheduler.wire.wrong_values import words, wrong
 from springtide.scheduler.wording import quoted
 
 LEAD_ROLE: Final = "springtide-leads-"
@@ -208,8 +208,10 @@ def _effect(
     joins = people - set(members.get(project, ())) if rule.role == "member" else ()
     fine = _is_name(project)
     problem = ""
-    if not fine:
-        problem = f"{quoted(project)} is no name of a project: expected 1 to 64 characters without “/”."
+    if not project:
+        problem = f"Nothing of {quoted(group)} is left for the name of a project."
+    elif not fine:
+        problem = f"{quoted(project)} is no name of a project: expected {words(inspect.type_info(ProjectName))}."
         if SEPARATOR in project:
             problem += " With departments “/” separates a department from its projects."
     elif departments and parents.get(project, departments[-1]) != departments[-1]:

@@ -7,6 +7,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
+from types import MappingProxyType
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -37,7 +40,7 @@ from springtide.scheduler.policy.state.service import service_rank_of
 from springtide.scheduler.simulate.carry_out import paused
 from springtide.scheduler.simulate.settle import settle
 from springtide.scheduler.simulate.starts_if import Diagnosis, Origin
-from springtide.scheduler.simulate.virtual import Course, VirtualPool
+from springtide.scheduler.simulate.virtual import Course, VirtualPool, cells
 
 HORIZON = 14 * 86400.0
 """Time to look ahead, in seconds."""
@@ -104,11 +107,33 @@ class Outlook:
     starts_if: Mapping[str, StartsIf] = field(default_factory=dict)
 
 
+class StopTime(NamedTuple):
+    """The seconds until an attempt that is asked to stop has left its GPUs: at least, likely, and at most."""
+
+    shortest: float = 0.0
+    likely: float = 0.0
+    longest: float = 0.0
+
+
+AT_ONCE = StopTime()
+"""The stop of an attempt that takes no time."""
+
+
+class Stopping(NamedTuple):
+    """An attempt of a job that was asked to stop, the GPUs that it still holds, and for how long from now on."""
+
+    job: str
+    placement: Placement
+    time: StopTime
+
+
 Past = Mapping[str, Sequence[float]]
 """Run times of similar ended jobs by job id: seconds with all workers, shortest first."""
 Stop = Callable[[int], bool]
 """Returns whether the first (0), second or third run has used its computing time."""
 Rule = Callable[[Job, float, Sequence[float]], float]
+Stops = Mapping[str, StopTime]
+"""How long a pause of a job takes, by job id; one that is missing stops at once."""
 
 
 def forecast(
@@ -121,6 +146,8 @@ def forecast(
     past: Past | None = None,
     most: int | None = None,
     grain: float = 0.0,
+    stops: Stops = MappingProxyType({}),
+    stopping: Sequence[Stopping] = (),
     stop: Stop = lambda _run: False,
 ) -> Outlook:
     """Return the outlook from a snapshot.
@@ -128,9 +155,10 @@ def forecast(
     ``asked`` are ids of waiting jobs, None for all. ``changes`` are made first: a job that is not submitted, other
     projects or nodes. ``diagnosed`` are waiting jobs for which to find the changes that let them start. Run times
     are estimated from ``past``, `Job.expected` and `Job.time_limit`; the longer a job of unknown length has run,
-    the longer is its expected remaining time.
+    the longer is its expected remaining time. A job that gets the GPUs of others starts when these have stopped:
+    ``stops`` says how long a pause takes, ``stopping`` which attempts have been asked already.
 
-    The policy is simulated three times, with likely, long and short run times, for ``horizon`` seconds. The cost
+    The policy is simulated three times, with likely, long and short times, for ``horizon`` seconds. The cost
     is bounded by ``most``, the number of waiting jobs, and by ``stop``. A ``grain`` above 0 rounds run times up by
     less than that part of them, so that many jobs end at once and fewer plans are made.
     """
@@ -143,12 +171,17 @@ def forecast(
     start, cut = nearest(start, known, most)
     wanted = known & {job.id for job in start.jobs} if cut else known
     until = start.now + horizon
-    likely = _run(start, wanted, _Lengths(likeliest, past or {}, grain), until, partial(stop, 0))
-    others = (longest, shortest) if likely.starts or likely.until >= until else ()
-    runs = [likely] + [
-        _run(start, wanted, _Lengths(rule, past or {}, grain), until, partial(stop, turn))
-        for turn, rule in enumerate(others, 1)
-    ]
+
+    def times(rule: Rule, which: str) -> _Times:
+        return _Times(rule, attrgetter(which), past or {}, stops, stopping, grain)
+
+    likely = _run(start, wanted, times(likeliest, "likely"), until, partial(stop, 0))
+    runs = [likely]
+    if likely.starts or likely.until >= until:
+        runs += [
+            _run(start, wanted, times(longest, "longest"), until, partial(stop, 1)),
+            _run(start, wanted, times(shortest, "shortest"), until, partial(stop, 2)),
+        ]
     starts = {job: _window(job, runs, cut=cut) for job in sorted(wanted)}
     starts |= dict.fromkeys(sorted(known - wanted), Window(None, None, None, DEEP))
     starts |= dict.fromkeys(sorted(set(asked or ()) - known), Window(None, None, None, GONE))
@@ -325,12 +358,19 @@ class _Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lengths:
-    """Remaining run times by a rule, and the remaining time limits, rounded with ``grain``."""
+class _Times:
+    """Remaining run times by a rule, and time limits, rounded with ``grain``; and the ``chosen`` stop times."""
 
     rule: Rule
+    chosen: Callable[[StopTime], float]
     past: Past
+    stops: Stops
+    stopping: Sequence[Stopping]
     grain: float
+
+    def stop(self, job: Job) -> float:
+        """Return the seconds that a pause of the job takes."""
+        return self.chosen(self.stops.get(job.id, AT_ONCE))
 
     def of(self, job: Job, now: float) -> float:
         return self._rounded(self.rule(job, now, self.past.get(job.id, ())))
@@ -358,24 +398,30 @@ def _ticked(start: Snapshot) -> Snapshot:
     return replace(start, now=tick(start.now), jobs=jobs)
 
 
-def _run(
-    start: Snapshot, wanted: Collection[str], ahead: _Lengths, until: float, stop: Callable[[], bool]
-) -> _Run:
+def _run(start: Snapshot, wanted: Collection[str], ahead: _Times, until: float, stop: Callable[[], bool]) -> _Run:
     """Return the simulation in which all run times follow a rule."""
     now = start.now
     planner, notes = Planner(start), _Notes()
+    leaves = {each.job: now + ahead.chosen(each.time) for each in ahead.stopping}
     pool = VirtualPool(
         planner,
         now=now,
         witness=notes,
         running=[_midway(job, ahead, now) for job in start.jobs if job.phase is Phase.RUNNING],
         waiting=[
-            Course(job, ahead.of(job, now), ahead.most(job, now))
+            Course(
+                job,
+                ahead.of(job, now),
+                ahead.most(job, now),
+                stop=ahead.stop(job),
+                stopped=leaves.get(job.id, now),
+            )
             for job in start.jobs
             if job.phase is Phase.WAITING
         ],
         recent_use=start.recent_use,
         use_half_life=start.settings.use_half_life,
+        vacating={cell: leaves[each.job] for each in ahead.stopping for cell in cells(each.placement)},
     )
     left = set(wanted)
 
@@ -393,11 +439,11 @@ def _run(
     return _Run(starts, standing, shifts, pool.now if stop() else until, idle)
 
 
-def _midway(job: Job, ahead: _Lengths, now: float) -> Course:
+def _midway(job: Job, ahead: _Times, now: float) -> Course:
     """Return the course of a running job, counted from the start of its live attempt."""
     ran = now - (now if job.started is None else job.started)
     duration = ahead.of(job, now) + ran * len(job.placement) / job.workers
-    return Course(job, duration, ahead.most(job, now) + ran, first_start=job.started)
+    return Course(job, duration, ahead.most(job, now) + ran, stop=ahead.stop(job), first_start=job.started)
 
 
 def _shifts(before: Iterable[Job], pool: VirtualPool, notes: _Notes) -> Iterable[Shift]:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from springtide.scheduler.forecast import Outlook, forecast
+from springtide.scheduler.forecast import Outlook, Stopping, StopTime, forecast
 from springtide.scheduler.model import Job, Node, Project, RecentUse, Settings, Snapshot
 
 LENGTH_BYTES = 8
@@ -36,7 +36,7 @@ class ForecastRequest(msgspec.Struct, frozen=True):
     ``asked`` are ids of waiting jobs, None for all. ``past`` are run times in seconds, shortest first, by kind of
     job. ``most`` is the maximum number of waiting jobs to take into account; ``budget`` the computing time and
     ``horizon`` the time to look ahead, in seconds. ``diagnosed`` are waiting jobs for which to find the changes
-    that let them start.
+    that let them start. ``stopping`` are the attempts that were asked to stop.
     """
 
     now: float
@@ -51,13 +51,15 @@ class ForecastRequest(msgspec.Struct, frozen=True):
     horizon: float
     budget: float
     diagnosed: list[str] = []
+    stopping: list[Stopping] = []
 
 
 class JobBatch(msgspec.Struct, frozen=True):
-    """A part of the jobs, and for each the index of its kind in ``past``, -1 for none."""
+    """A part of the jobs: for each the index of its kind in ``past``, -1 for none, and the time of its pauses."""
 
     jobs: list[Job]
     kinds: list[int]
+    stops: list[StopTime]
 
 
 class ForecastReply(msgspec.Struct, frozen=True):
@@ -77,6 +79,7 @@ def answer(request: ForecastRequest, batches: Sequence[JobBatch], clock: Callabl
     jobs = tuple(job for batch in batches for job in batch.jobs)
     kinds = [kind for batch in batches for kind in batch.kinds]
     past = {job.id: request.past[kind] for job, kind in zip(jobs, kinds, strict=True) if kind >= 0}
+    times = [time for batch in batches for time in batch.stops]
     began = clock()
 
     def stop(run: int) -> bool:
@@ -90,6 +93,8 @@ def answer(request: ForecastRequest, batches: Sequence[JobBatch], clock: Callabl
         past=past,
         most=request.most,
         grain=GRAIN if len(jobs) > MAX_EXACT_JOBS else 0.0,
+        stops={job.id: time for job, time in zip(jobs, times, strict=True)},
+        stopping=request.stopping,
         stop=stop,
     )
 

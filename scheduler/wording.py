@@ -1,14 +1,31 @@
 """Plurals, articles, quotes, lists, numbers and times as all sentences of the project write them.
 
-Standard library only. ``widgets/visuals/base/words.js`` has the same functions for pages.
+Standard library only. ``widgets/visuals/base/words.js`` has the same functions for pages; the cases that both are
+tested with are in ``tests/scheduler/times.json``.
+
+Points in time are those of the reader's time zone, as follows.
+
+==================================  ==============================  ==========================
+where                               today                           another day or year
+==================================  ==============================  ==========================
+lists, and what has happened        ``3 min ago`` (`ago`)           the same; the date (`day`) after a week
+times of the day                    ``21:14`` (`clock`)             ``2026-11-27 21:14``
+the same to the second, on hover    ``21:14:05``, ``2026-11-27 21:14:05`` (`exact`)
+sentences of the service            ``2026-11-27 21:14 UTC``: it does not know the reader's day
+commands                            ``2026-11-27 21:14+01:00``: their output is read elsewhere
+CSV, JSON, tools of assistants      ISO 8601 in UTC, or seconds since the epoch
+==================================  ==============================  ==========================
+
+Durations are those of `duration` if they are over or fixed, of `roughly` if they pass now or are estimated, and of
+`exactly` if they are settings.
 """
 
 from __future__ import annotations
 
 import re
-import time
 import unicodedata
 from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
 
 LISTED = 3
 """Maximum number of names that a list spells out."""
@@ -32,6 +49,9 @@ JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
 
 TO_THE_SECOND = 10
 """Number of minutes below which a duration is given to the second."""
+
+WEEK = 7 * 86_400
+"""Time after which what has happened is given by its day, in seconds."""
 
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -255,6 +275,25 @@ def ago(moment: float, now: float) -> str:
     passed = max(0.0, now - moment)
     if passed < 5:
         return "just now"
-    if passed < 7 * 86_400:
-        return f"{roughly(passed)} ago"
-    return time.strftime("%Y-%m-%d", time.localtime(moment))
+    return f"{roughly(passed)} ago" if passed < WEEK else day(moment)
+
+
+def day(at: float, zone: tzinfo | None = None) -> str:
+    """Return the day of a time in seconds since 1970, ``2026-11-27``; without a zone in that of this machine."""
+    return f"{datetime.fromtimestamp(at, zone):%Y-%m-%d}"
+
+
+def dated(at: float, zone: tzinfo | None = None) -> str:
+    """Return a time with its day: ``2026-11-27 21:14``."""
+    return f"{datetime.fromtimestamp(at, zone):%Y-%m-%d %H:%M}"
+
+
+def exact(at: float, zone: tzinfo | None = None) -> str:
+    """Return a time with its day, to the second: ``2026-11-27 21:14:05``."""
+    return f"{datetime.fromtimestamp(at, zone):%Y-%m-%d %H:%M:%S}"
+
+
+def clock(at: float, now: float, *, precise: bool = False) -> str:
+    """Return the local time of day, ``21:14`` or ``precise`` ``21:14:05``, with the day unless it is today's."""
+    whole = exact(at) if precise else dated(at)
+    return whole.partition(" ")[2] if day(at) == day(now) else whole

@@ -120,7 +120,8 @@ MARKER_OF_FOLDER = {
 
 # Groups of tests that run for minutes on one worker, longest first: they start first, so that none is left over.
 LONG_GROUPS = (
-    *("cluster", "story", "lab", "hub-hostile", "hub-command", "chart", "frameworks", "real-code", "hub-spawner"),
+    *("cluster-nodes", "cluster-executor", "cluster"),
+    *("story", "lab", "hub-hostile", "hub-command", "chart", "frameworks", "real-code", "hub-spawner"),
     *("pages-0", "pages-1", "pages-2"),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import click
@@ -11,6 +11,7 @@ import click
 from springtide.scheduler import wording
 from springtide.scheduler.client.flags import flags, given
 from springtide.scheduler.wire import Surface
+from springtide.scheduler.wire.form_fields import typed_options
 from springtide.widgets.errors import OptionError
 from springtide.widgets.job import Job
 from springtide.widgets.shared_pool import Pool
@@ -62,6 +63,14 @@ def train(
     if name:
         shell.user_ns[name] = job
     return job
+
+
+def send_typed(shell: Shell, cell: str, typed: Mapping[str, str], pool: Pool | None = None) -> Job:
+    """Submit a cell with options typed into a form; return the handle. Raises `OptionError` for wrong ones."""
+    options, problems = typed_options(typed)
+    if problems:
+        raise OptionError(" ".join(problems.values()))
+    return (pool or Pool()).submit_cell(cell, shell.user_ns, shell.user_ns_hidden, options)
 
 
 _OWN: Sequence[click.Parameter] = (

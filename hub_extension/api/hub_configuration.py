@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from springtide.hub_extension.group_rules import Members, declared_rules, lead_roles
+from springtide.hub_extension.group_rules import Members, declared_rules, lead_roles, sentence
 from springtide.hub_extension.web.auth import PROJECT_ADMIN_SCOPE
 from springtide.scheduler.engine.requests.pool_file import Memberships
 from springtide.scheduler.refusal import Refusal
@@ -46,6 +46,10 @@ class HubConfiguration:
     def rules(self) -> tuple[GroupRule, ...]:
         """Return the rules for groups. Raises `SettingError` for one that is wrong."""
         return declared_rules(self.group_rules)
+
+    def rule_words(self) -> list[str]:
+        """Return what each rule for groups does, in a sentence that says where the rule is set."""
+        return [f"By group_rules of the hub's configuration: {sentence(rule)}" for rule in self.rules()]
 
     def memberships(self, members: Members) -> Memberships:
         """Return the members with what of them the pool does not decide."""

@@ -50,8 +50,8 @@ async def begin(call: Call, body: PastWhatIf) -> Reply[PastRun]:
     """Begin to calculate what would have been if the pool had been another; 202 until the answer is known.
 
     A further question of the same caller ends the one before. Project admins may change quotas and limits of
-    their projects, and get figures of these and of all others together. Raises `Refusal`: 403 for others, 404 if
-    nothing was recorded in that time, 422 for an invalid one.
+    their projects, and get figures of these and of all others together. Of a time in which nothing was recorded it
+    fails. Raises `Refusal`: 403 for others, 422 for an invalid time.
     """
     caller, pool = call.caller, call.pool
     known = _known(call)

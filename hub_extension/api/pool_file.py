@@ -50,7 +50,8 @@ Change = tuple[str, str, Sequence[str], Sequence[str]]
 @route("GET", "/pool-file", Who.ADMINS)
 async def export(call: Call) -> PoolFileView:
     """Return projects, people and rules as a file."""
-    return call.pool.engine.pool_file(await _memberships(call))
+    found = call.pool.engine.pool_file(await _memberships(call))
+    return structs.replace(found, locked=[*found.locked, *call.pool.hub.rule_words()])
 
 
 @route("PUT", "/pool-file", Who.ADMINS, most=LARGEST)

@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 import tarfile
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -155,8 +154,3 @@ def _manifest(path: Path, content: bytes) -> Manifest:
             "version does not know. Install that version."
         )
     return manifest
-
-
-def said(at: float) -> str:
-    """Return a time as text."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

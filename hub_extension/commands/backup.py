@@ -13,7 +13,7 @@ from typing import IO
 import click
 from sqlalchemy.engine import URL
 
-from springtide.hub_extension.backup.archive import BackupError, Manifest, said
+from springtide.hub_extension.backup.archive import BackupError, Manifest
 from springtide.hub_extension.backup.contents import DATABASE, JOBS
 from springtide.hub_extension.backup.mark import note_backup
 from springtide.hub_extension.backup.restoring import Restored
@@ -23,7 +23,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.opening import parse_url
-from springtide.scheduler.wording import count, listed
+from springtide.scheduler.wording import count, exact, listed
 
 STDOUT = Path("-")
 
@@ -160,7 +160,7 @@ def restore(*, file: Path, state_dir: Path, database: str | None, as_json: bool)
 
 def lines_of(restored: Restored) -> Iterator[str]:
     """Yield the lines of the message after a restore."""
-    yield f"{restored.state_dir} is as it was saved at {said(restored.at)} (Springtide {restored.version})."
+    yield f"{restored.state_dir} is as it was saved at {exact(restored.at)} (Springtide {restored.version})."
     if restored.jobs or restored.kept:
         yield (
             f"Files of {count(restored.jobs, 'job')} were restored; those of {count(restored.kept, 'job')} were "

@@ -11,10 +11,10 @@ import msgspec
 from springtide.hub_extension.commands.jobs import asked
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.scheduler.client import Client, PoolError
-from springtide.scheduler.client.descriptions import expectation, prospect, state_words
+from springtide.scheduler.client.descriptions import expected_start, prospect, state_words
 from springtide.scheduler.wire import Alternative as Change
 from springtide.scheduler.wire import Attempt, Forecast, Job, ProjectView, Reason, Starts, WhatIf, Wish
-from springtide.scheduler.wording import ago, duration, gpus
+from springtide.scheduler.wording import ago, amount, duration, gpus
 
 WAITING = frozenset({"queued", "paused"})
 HIGH_PRIORITY = 75
@@ -24,8 +24,8 @@ WHY = ("state", "cause", "detail")
 """Roles of a reason's sentences that explain it."""
 IN_FIRST_LINE = frozenset({"gpus", "workers"})
 """Options that the first line has."""
-EARLIER_ATTEMPTS = 10
-"""Maximum number of earlier attempts whose end is shown."""
+LATEST_EVENTS = 40
+"""Maximum number of events that are shown, the latest ones."""
 
 
 class Alternative(msgspec.Struct, frozen=True):
@@ -72,15 +72,11 @@ def explained(client: Client, job_id: str) -> Explanation:
     project = next((each for each in client.pool().projects if each.name == job.project), None)
     if job.state not in WAITING or job.held_by_user or job.hold is not None:
         return Explanation(job, project, None, [])
-    forecast = client.forecast(WhatIf(starts=[job.id]))
+    client.forecast(WhatIf(starts=[job.id]))  # the job has the start from then on, wherever it is shown
+    job = client.job(job_id)
     mine = client.me().name == job.user
-    return Explanation(
-        job,
-        project,
-        forecast.starts.get(job.id),
-        [*_alternatives(client, job)] if mine and not waits_by_clock(job) else [],
-        forecast.starts_if.get(job.id, []),
-    )
+    alternatives = [*_alternatives(client, job)] if mine and not waits_by_clock(job) else []
+    return Explanation(job, project, job.starts, alternatives, job.starts_if or [])
 
 
 def waits_by_clock(job: Job) -> bool:
@@ -110,7 +106,6 @@ def variants(job: Job) -> Iterator[tuple[str, Wish]]:
 def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
     """Yield the printed lines."""
     job = explanation.job
-    earlier = [each for each in job.attempts[:-1] if each.ended is not None][-EARLIER_ATTEMPTS:]
     yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {state_words(job)}"
     sections = {
         "Reason": job.error or said(job.reason, *WHY),
@@ -118,18 +113,21 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
         "When": " ".join(
             [
                 said(job.reason, "next", "place"),
-                "" if explanation.starts is None else expectation(explanation.starts, now),
+                expected_start(job, now),
             ]
         ).strip(),
         "First run": job.rerun.text if job.rerun else "",
         "Options": ", ".join(f"{each.label} {each.text}" for each in job.chosen if each.name not in IN_FIRST_LINE),
-        **{f"Attempt {each.number}": _ended(each, now) for each in earlier},
         "Attempt": _attempt(job.attempts[-1], now) if job.attempts else "",
         "Project": "" if explanation.project is None or job.ended else standing(explanation.project),
     }
     for title, text in sections.items():
         if text:
             yield f"  {title}: {text}"
+    left_out = len(job.story) - LATEST_EVENTS
+    if job.story:
+        yield "What happened:" if left_out <= 0 else f"What happened, without the first {amount(left_out)} events:"
+        yield from (f"  {ago(each.at, now)}: {each.text}" for each in job.story[-LATEST_EVENTS:])
     if explanation.alternatives:
         yield "Submitted again with other options:"
         for each in explanation.alternatives:
@@ -156,15 +154,8 @@ def said(reason: Reason | None, *roles: str) -> str:
 
 def _attempt(last: Attempt, now: float) -> str:
     if last.ended is None:
-        why = "" if last.why is None else last.why.text
-        return f"{last.number}, for {duration(now - (last.started or last.created))}. {why}".rstrip()
-    return f"{last.number}, {_ended(last, now)}"
-
-
-def _ended(attempt: Attempt, now: float) -> str:
-    """Return how, when and why an attempt ended."""
-    why = "" if attempt.ended_why is None else attempt.ended_why.text
-    return f"{state_words(attempt)} {ago(attempt.ended or now, now)}. {why}".rstrip()
+        return f"{last.number}, for {duration(now - (last.started or last.created))}"
+    return f"{last.number}, {state_words(last)} {ago(last.ended, now)}"
 
 
 def standing(project: ProjectView) -> str:

@@ -199,7 +199,10 @@ def set_project(*, name: str, until: float | None, as_json: bool, **values: Any)
     if as_json:
         print_json(view)
         return
-    ends = "" if until is None else f" The values before return at {end_words(until)}."
+    ends = ""
+    if until is not None:
+        again = [number_words(field, view.endings[field].before) for field in changes if field in view.endings]
+        ends = f" At {end_words(until)} it returns to {listed(again)}."
     numbers = listed([number_words(field, value) for field, value in changes.items()])
     click.echo(one_line(f"{name} now has {numbers}.{ends}"))
     for note in view.notes:

@@ -15,7 +15,7 @@ from springtide.hub_extension.commands.times import local
 from springtide.scheduler import model
 from springtide.scheduler.arguments import HIDDEN, shown_words
 from springtide.scheduler.client import Client, PoolError, descriptions
-from springtide.scheduler.client.descriptions import moment, state_words
+from springtide.scheduler.client.descriptions import start_time, state_words
 from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.runs import FIELDS, Secret, names_of, parse, value_of
 from springtide.scheduler.time_zones import own_zone
@@ -115,7 +115,7 @@ def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filter
                 progress(j),
                 *(column.text(j) for column in others),
                 ago(j.submitted, now),
-                starts(j, now),
+                start_time(j, now),
                 headline(j),
             )
             for j in page.items
@@ -224,11 +224,6 @@ def named_value(name: str, now: float, job: Job) -> str:
             return str(value)
 
 
-def starts(job: Job, now: float) -> str:
-    """Return when a waiting job is expected to start; empty if that is not known."""
-    return "" if job.starts is None or job.starts.likely is None else moment(job.starts, now)
-
-
 def headline(job: Job) -> str:
     """Return why a job is in its state, in one line; `springtide explain` has the whole."""
     return job.error or (job.reason.headline or job.reason.text if job.reason else "")
@@ -281,7 +276,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "tags": " ".join(job.options.tags),
         "submitted": ago(job.submitted, now),
         "started": "" if job.started is None else ago(job.started, now),
-        "starts": starts(job, now),
+        "starts": start_time(job, now),
         "ended": "" if job.ended is None else ago(job.ended, now),
         "exit code": "" if job.exit_code is None else str(job.exit_code),
         "progress": progress(job),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -211,9 +210,7 @@ def nodes(*, topology: bool, as_json: bool) -> None:
 
 def group_row(group: NodeGroupView) -> tuple[object, ...]:
     """Return one line of the table of node groups."""
-    since = (
-        "" if group.since is None else datetime.fromtimestamp(group.since).astimezone().isoformat(" ", "minutes")
-    )
+    since = "" if group.since is None else local(group.since)
     return (
         group.name,
         group.gpu_type,
@@ -229,7 +226,7 @@ def group_row(group: NodeGroupView) -> tuple[object, ...]:
 def unmatched_lines(unmatched: Iterable[UnmatchedView]) -> Iterator[str]:
     """Yield a line for each holder that keeps GPUs out of the pool: why, since when, and what an admin can do."""
     for holder in unmatched:
-        since = datetime.fromtimestamp(holder.since).astimezone().isoformat(" ", "minutes")
+        since = local(holder.since)
         which = f": {', '.join(holder.gpus)}" if len(holder.gpus) > LISTED else ""
         out = (
             f" It keeps {gpus(len(holder.gpus))} out of the pool until it has ended{which}." if holder.gpus else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from springtide.scheduler.policy import Planner
 from springtide.scheduler.promises import compare_plans
 from springtide.scheduler.store import StoreError, read_decision
 from springtide.scheduler.store.records import DecisionRecord
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import exact, given
 
 NEWEST = "newest"
 DATABASE = "springtide.sqlite"
@@ -100,7 +99,7 @@ def names_in(records: list[DecisionRecord]) -> dict[str, str]:
 
 def lines_of(replayed: Replayed, names: dict[str, str]) -> Iterator[str]:
     """Yield the printed lines."""
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(replayed.at))
+    when = exact(replayed.at)
     yield f"Decision {replayed.decision} of {when}, made on the snapshot of decision {replayed.base}:"
     for decision in replayed.plan.decisions:
         yield f"  {_one(decision, names)}"

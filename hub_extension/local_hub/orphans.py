@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from springtide.scheduler.executors.supervisor.table import Process, processes, send
+from springtide.scheduler.executors.supervisor.table import ENDED, Process, processes, send, still_alive
 
 STATE_DIR = "SPRINGTIDE_STATE_DIR"
 """Environment variable of the hub's own processes with the state directory."""
@@ -25,13 +25,14 @@ LOOK_S = 0.05
 def end_orphans(state_dir: Path, modules: tuple[str, ...] = (PROXY, SERVICE)) -> None:
     """End the processes of former hubs on the state directory. Call it with the directory locked. Blocks."""
     until = time.monotonic() + LEAVE_WITHIN_S
-    asked = set[int]()
-    while left := list(orphans(state_dir, modules)):
+    signalled = list[Process]()
+    while left := still_alive([*signalled, *orphans(state_dir, modules)]):
         late = time.monotonic() > until
+        earlier = {process.pid for process in signalled}
         for process in left:
-            if late or process.pid not in asked:
-                asked.add(process.pid)
+            if late or process.pid not in earlier:
                 send(process, signal.SIGKILL if late else signal.SIGTERM)
+        signalled = left
         time.sleep(LOOK_S)
 
 
@@ -42,7 +43,7 @@ def orphans(state_dir: Path, modules: tuple[str, ...]) -> Iterator[Process]:
     """
     mark = f"{STATE_DIR}={state_dir}".encode()
     for process in processes():
-        if process.state not in {"Z", "X"} and _module_of(process.pid) in modules:
+        if process.state not in ENDED and _module_of(process.pid) in modules:
             environment = _environment_of(process.pid)
             if mark in environment and f"{HUB_PID}={process.parent}".encode() not in environment:
                 yield process

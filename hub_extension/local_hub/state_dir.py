@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from springtide.scheduler.executors.supervisor.table import process
+from springtide.scheduler.executors.supervisor.table import ENDED, process
 from springtide.scheduler.own_files import keep_from_others, make_own_directory
 
 LOOPBACK = "127.0.0.1"
@@ -161,7 +161,7 @@ def _locked(lock: int) -> bool:
 def _has_ended(pid: str) -> bool:
     """Return whether there is a pid and its process has ended."""
     found = process(int(pid)) if pid.isdecimal() else None
-    return pid.isdecimal() and (found is None or found.state in {"Z", "X"})
+    return pid.isdecimal() and (found is None or found.state in ENDED)
 
 
 def port_is_free(port: int) -> bool:

@@ -214,6 +214,26 @@ def expectation(starts: Starts, now: float, verb: str = "starts", *, who: str = 
     return f"{f'{who} likely' if who else 'Likely'} {verb} {moment(starts, now)}."
 
 
+def expected_start(job: Job, now: float) -> str:
+    """Return when a waiting job, or the next trial of a sweep, starts or resumes, or why that is not known.
+
+    ``startWords`` of ``widgets/visuals/base/job_words.js`` says the same on cards and pages.
+    """
+    if job.starts is None:
+        return ""
+    who = "The next trial" if job.trials is not None and job.started is not None else ""
+    return expectation(job.starts, now, "resumes" if job.attempt else "starts", who=who)
+
+
+def start_time(job: Job, now: float) -> str:
+    """Return the same for a column: ``in about 12 min (between 5 and 40 min)``; empty if it is not known."""
+    if job.starts is None or job.starts.likely is None:
+        return ""
+    if now - job.starts.likely > LATE:
+        return f"expected {ago(job.starts.likely, now)}"
+    return moment(job.starts, now)
+
+
 def prospect(forecast: Forecast) -> str:
     """Return the prospects of a job before its submission; empty if the forecast has none."""
     return "" if forecast.estimate is None else forecast.estimate.text

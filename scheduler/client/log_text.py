@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import re
-import time
 import unicodedata
 
 from springtide.scheduler.wire import Attempt, Job
+from springtide.scheduler.wording import clock
 
 ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
@@ -157,7 +157,7 @@ def attempt_mark(job: Job, number: int, now: float) -> str:
     if attempt is None or attempt.started is None:
         return f"── attempt {number} of {name} ──"
     how = "started again with a checkpoint" if attempt.had_checkpoint else "started again"
-    return f"── attempt {number} of {name}, {how} {_clock(attempt.started, now)}{_where(attempt)} ──"
+    return f"── attempt {number} of {name}, {how} {clock(attempt.started, now)}{_where(attempt)} ──"
 
 
 def _where(attempt: Attempt) -> str:
@@ -165,9 +165,3 @@ def _where(attempt: Attempt) -> str:
     if not nodes:
         return ""
     return f" on {nodes[0]}" if len(nodes) == 1 else f" on {len(nodes)} nodes"
-
-
-def _clock(at: float, now: float) -> str:
-    """Return the local time of day, with the date unless it is today's."""
-    then, today = time.localtime(at), time.localtime(now)
-    return time.strftime("%H:%M" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from math import inf
 from types import MappingProxyType
 from typing import TypeAlias
@@ -14,6 +14,7 @@ from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Closure, HomeAccess, Node, Placement, Reason, Spread
 from springtide.scheduler.store.records import Edited, Hold
 from springtide.scheduler.store.tables import POOL, BookingRecord, BudgetRecord
+from springtide.scheduler.wording import dated
 
 Params: TypeAlias = Mapping[str, str | int | float | tuple[str, ...] | None]
 """Parameters of a reason, or some of them."""
@@ -26,6 +27,8 @@ COARSE = ((172_800.0, 86_400.0), (7_200.0, 3_600.0), (1_200.0, 600.0), (60.0, 60
 CANCEL = model.CANCEL
 TIME_LIMIT = model.TIME_LIMIT
 HELD = "engine-held"
+HELD_AND_RESUMED = "engine-held-and-resumed"
+DID, DID_GIVE, DID_EDIT = "did-", "did-give", "did-edit"
 FINISHED = "engine-finished"
 NOT_LAUNCHED = "engine-not-launched"
 BLOCKED = "engine-blocked"
@@ -57,6 +60,11 @@ def on_hold(hold: Hold, *, runs: bool = False) -> Reason:
     return Reason("engine-on-hold-runs" if runs else "engine-on-hold", {"by": by, "detail": hold.reason})
 
 
+def did(what: str, by: str, **about: str | tuple[str, ...]) -> Reason:
+    """Return the person ``by``, or the pool if that is empty or the pool's name, did something to a job."""
+    return Reason(f"{DID}{what}", {"by": "" if by == POOL else by, **about})
+
+
 def edited(edit: Edited, project: str) -> Reason:
     """Return what another person than its owner changed of a job, which is of ``project`` now, and why."""
     to = project if edit.moved else ""
@@ -78,7 +86,7 @@ def _frozen(hold: Hold) -> dict[str, str]:
 
 def utc(at: float) -> str:
     """Return a time in UTC, to the minute."""
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{dated(at, UTC)} UTC"
 
 
 def closed_node(placement: Placement, node_of: Callable[[str], Node | None]) -> Reason | None:
@@ -190,7 +198,7 @@ def test_cancelled(by: str) -> Reason:
 
 def held_and_resumed(by: str) -> Reason:
     """Return a user paused the job, and it was resumed before it had stopped."""
-    return Reason("engine-held-and-resumed", {"by": by})
+    return Reason(HELD_AND_RESUMED, {"by": by})
 
 
 def succeeded(lost_result: str = "", *, returned: bool | None = None) -> Reason:

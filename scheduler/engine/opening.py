@@ -299,7 +299,7 @@ def _compose(
     hub = EventHub()
     broadcast = Broadcast(read_model, hub, clock.wall)
     outbox = Outbox(state, store, settings.notifications, clock.wall, mailbox.request)
-    run_history = RunHistory(state, placements)
+    run_history = RunHistory(state, placements, settings.policy.grace)
     launch_specs = LaunchSpecs(state, store, settings)
     actuator = Actuator(
         executor,

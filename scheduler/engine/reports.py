@@ -26,13 +26,14 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.queries import ledger
 from springtide.scheduler.store.tables import BudgetRecord
 from springtide.scheduler.wire import ReportBy
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import count, given
 
 LONGEST = 3_660
 """Maximum number of days of a report."""
 LONGEST_BY_HOUR = 31
 """Maximum number of days of a report by hour."""
-MOST_ROWS = 50_000
+MOST_ROWS = 100_000
+"""Maximum number of rows of a report."""
 _DAY = re.compile("(19[7-9][0-9]|2[01][0-9]{2})-[0-9]{2}-[0-9]{2}")
 
 
@@ -83,14 +84,7 @@ class Reports:
             month=self._budgets(first, last) if ReportBy.PROJECT in wanted else None,
         )
         found = await self._threads.read(read, wanted, (first, last), now, sight)
-        if len(found.rows) > MOST_ROWS:
-            raise Refusal(
-                422,
-                "invalid",
-                f"The report has {len(found.rows):,} rows; at most {MOST_ROWS:,} are given.",
-                field="by",
-                hint="Ask for fewer columns, or for a shorter span.",
-            )
+        check_rows(len(found.rows), (last - first).days + 1)
         return found
 
     def last_month(self) -> tuple[date, date]:
@@ -155,6 +149,20 @@ def made(
             budgets=[] if month is None else month.spent(connection, parents, now),
             simulated=simulated,
             currency=currency,
+        )
+
+
+def check_rows(rows: int, days: int) -> None:
+    """Raise `Refusal` 422 for a report of these days with too many rows; its hint has the days that fit."""
+    if rows > MOST_ROWS:
+        fewer = days * MOST_ROWS // rows
+        days_or = f"at most {count(fewer, 'day')} at a time, or for " if fewer else ""
+        raise Refusal(
+            422,
+            "invalid",
+            f"The report has {rows:,} rows; at most {MOST_ROWS:,} are possible.",
+            field="by",
+            hint=f"Ask for {days_or}fewer columns.",
         )
 
 

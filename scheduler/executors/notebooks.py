@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from springtide.scheduler.executors.supervisor.table import Process, processes, send
+from springtide.scheduler.executors.supervisor.table import ENDED, Process, processes, send, still_alive
 
 VARIABLE = "SPRINGTIDE_WORKSPACE"
 """Environment variable with the mark."""
@@ -41,7 +41,6 @@ __all__ = [
     "running",
 ]
 _PREFIX = VARIABLE.encode() + b"="
-_GONE = ("Z", "X")
 
 UidsOf = Callable[[str], Collection[int]]
 """Returns the uids that the processes of a user may have; none if these are not known."""
@@ -99,7 +98,7 @@ def running(state_dir: Path, uids_of: UidsOf = lambda _: ()) -> tuple[Notebook, 
     found: dict[Mark, list[Process]] = {}
     with _none_between_fork_and_exec(state_dir):
         for each in processes():
-            mark = None if each.state in _GONE else _mark_of(each.pid)
+            mark = None if each.state in ENDED else _mark_of(each.pid)
             if mark is not None and mark.pool == str(state_dir) and _is_hers(each.pid, uids_of(mark.user)):
                 found.setdefault(mark, []).append(each)
     ordered = ((mark, tuple(sorted(of, key=lambda one: (one.start, one.pid)))) for mark, of in found.items())
@@ -120,24 +119,21 @@ def end(
 
     Raises `NotebooksUnknownError`.
     """
-    started, signalled = time.monotonic(), set[Process]()
+    started, signalled = time.monotonic(), list[Process]()
     while True:
         mine = of_server(running(state_dir, uids_of), user, server)
-        left = tuple(process for notebook in mine for process in notebook.processes)
+        left = still_alive([*signalled, *(process for notebook in mine for process in notebook.processes)])
         waited = time.monotonic() - started
         if not left or waited > grace + KILLED_WITHIN_S:
-            return left
+            return tuple(left)
+        earlier = {process.pid for process in signalled}
         for process in left:
             if waited > grace:
                 send(process, signal.SIGKILL)
-            elif _stable(process) not in signalled:
-                signalled.add(_stable(process))
+            elif process.pid not in earlier:
                 send(process, signal.SIGTERM)
+        signalled = left
         time.sleep(LOOK_S)
-
-
-def _stable(process: Process) -> Process:
-    return process._replace(state="", parent=0)
 
 
 def _mark_of(pid: int) -> Mark | None:

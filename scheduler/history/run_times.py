@@ -105,7 +105,11 @@ class RunTimes:
 
         In seconds with all workers; empty if there is none.
         """
-        samples, _ = self._similar(kinds(job))
+        return self.of_kinds(kinds(job))
+
+    def of_kinds(self, own: Iterable[Kind]) -> tuple[float, ...]:
+        """Return the times of the first kind with enough of them, shortest first; empty if there is none."""
+        samples, _ = self._similar(own)
         if samples is None:
             return ()
         if samples.ordered is None:

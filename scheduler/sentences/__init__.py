@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from springtide.scheduler.model import Reason
+from springtide.scheduler.sentences.acts import ACTS
 from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
 from springtide.scheduler.sentences.budgets import BUDGETS, SAYS_IT, budget_amount, over_budget
 from springtide.scheduler.sentences.change_requests import CHANGE_REQUESTS
@@ -76,6 +77,7 @@ _TABLE: Table = {
     **SWEEPS,
     **TEST_RUNS,
     **ATTEMPTS,
+    **ACTS,
     **STARTS,
     **FAULTS,
     **ESTIMATES,

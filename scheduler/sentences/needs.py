@@ -110,14 +110,14 @@ def _whose(p: Params) -> str:
 
 
 def _stays(p: Params) -> Sentences:
-    yield state(f"{_whose(p)} did not return to the value before: {sentence(str(p.get('detail') or ''))}")
+    yield state(f"{_whose(p)} did not return to {p.get('before')}: {sentence(str(p.get('detail') or ''))}")
     yield follows("It is tried again from time to time.")
-    yield change("Make room for the value before, or keep the present one for good.")
+    yield change("Make room for that, or keep the present value for good.")
 
 
 def _ending(p: Params) -> Sentences:
     yield state(f"{_whose(p)} has another value for a time, which ends within a week.")
-    yield follows("Then the value before returns by itself.")
+    yield follows(f"Then it returns to {p.get('before')} by itself.")
     yield change("Change it if it is to last longer.")
 
 

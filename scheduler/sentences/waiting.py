@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from springtide.scheduler.model import Alternative, Amount, StartsIf
+from springtide.scheduler.sentences.acts import edit_words
 from springtide.scheduler.sentences.budgets import is_limit
 from springtide.scheduler.sentences.decisions import (
     label,
@@ -45,7 +46,6 @@ from springtide.scheduler.wording import (
     plural,
     quoted,
     roughly,
-    sentence,
 )
 
 NEVER = "The pool as it is can never run it."
@@ -420,11 +420,7 @@ def _out_of_service(p: Params) -> Sentences:
 
 
 def _edited(p: Params) -> Sentences:
-    options = [option.replace("_", " ") for option in names(p, "options")]
-    done = [f"changed its {listed(options)}"] if options else []
-    done += [f"moved it to the project {quoted_name(p, 'project')}"] if p.get("project") else []
-    why = sentence(str(p.get("detail") or ""))
-    yield cause(f"An administrator, {quoted_name(p, 'by')}, {listed(done)}{f': {why}' if why else '.'}")
+    yield cause(f"An administrator, {quoted_name(p, 'by')}, {edit_words(p)}")
 
 
 WAITING: Table = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from springtide.scheduler.model import (
     Move,
     Pause,
     Phase,
+    Placement,
     Plan,
     RecentUse,
     Settings,
@@ -33,6 +35,15 @@ from springtide.scheduler.simulate.carry_out import carried_out, paused
 
 ROUNDS_AT_ONCE = 50
 """Number of plans at one instant that counts as an endless loop of the policy."""
+
+
+Cell: TypeAlias = tuple[str, int]
+"""A GPU: the name of its node, and its index there."""
+
+
+def cells(placement: Placement) -> Iterator[Cell]:
+    """Iterate over the GPUs of a placement."""
+    return ((worker.node, gpu) for worker in placement for gpu in worker.gpus)
 
 
 class Planner(Protocol):
@@ -84,6 +95,8 @@ class Course:
     In seconds, ``duration`` is its run time with all workers, ``done`` the saved part, ``limit`` the longest total
     run time of its attempts, and ``ran`` the total of the ended ones. ``timed_out``: the limit ended it. A pause
     loses all that a job that never ``saves`` has done; ``checkpoint_every`` is as in `Costs`, for this job alone.
+    A pause takes ``stop`` seconds, in which its GPUs are not free: an attempt on them works after a ``delay``, and
+    the job itself is not before ``stopped``.
     """
 
     job: Job
@@ -94,6 +107,9 @@ class Course:
     done: float = 0.0
     ran: float = 0.0
     overhead: float = 0.0
+    stop: float = 0.0
+    stopped: float = -math.inf
+    delay: float = 0.0
     version: int = 0
     pauses: int = 0
     lost: float = 0.0
@@ -111,33 +127,35 @@ class Course:
         return len(self.job.placement) / self.job.workers
 
     @property
+    def works_from(self) -> float:
+        """Time at which the GPUs of the live attempt are free for it."""
+        assert self.job.started is not None
+        return self.job.started + self.delay
+
+    @property
     def completes(self) -> float:
         """Time at which the live attempt completes the work."""
-        assert self.job.started is not None
-        return self.job.started + self.overhead + (self.duration - self.done) / self.rate
+        return self.works_from + self.overhead + (self.duration - self.done) / self.rate
 
     @property
     def ends(self) -> float:
         """Time at which the live attempt completes the work, or reaches the job's time limit before that."""
-        assert self.job.started is not None
-        return min(self.completes, self.job.started + max(0.0, self.limit - self.ran))
+        return min(self.completes, self.works_from + max(0.0, self.limit - self.ran))
 
     def worked_by(self, now: float) -> float:
         """Return the seconds of work done by ``now``, a time of the live attempt, counted with all workers."""
-        assert self.job.started is not None
-        return self.done + max(0.0, now - self.job.started - self.overhead) * self.rate
+        return self.done + max(0.0, now - self.works_from - self.overhead) * self.rate
 
     def end_attempt(self, now: float) -> None:
         """Add the live attempt to the ended ones."""
-        assert self.job.started is not None
-        self.spans.append((self.job.started, now, self.job.held_gpus, self.job.placement[0].node))
-        self.ran += now - self.job.started
+        began = min(self.works_from, now)
+        self.spans.append((began, now, self.job.held_gpus, self.job.placement[0].node))
+        self.ran += now - began
 
     def interrupt(self, now: float, checkpoint_every: float | None) -> None:
         """Record a pause: the kept and the lost work."""
         self.end_attempt(now)
-        assert self.job.started is not None
-        elapsed = now - self.job.started
+        elapsed = max(0.0, now - self.works_from)
         worked = max(0.0, elapsed - self.overhead)
         every = checkpoint_every if self.checkpoint_every is None else self.checkpoint_every
         kept = (worked if every is None else worked - worked % every) if self.saves else 0.0
@@ -145,6 +163,7 @@ class Course:
         self.lost += (elapsed - kept) * self.job.held_gpus
         self.pauses += 1
         self.version += 1
+        self.stopped = now + self.stop
 
 
 def course_of(job: Job, duration: float, first_start: float | None = None) -> Course:
@@ -161,8 +180,11 @@ class VirtualPool:
 
     ``planner`` must have the pool and the running jobs already; ``running`` are the courses of the running jobs.
     ``recent_use`` is the projects' use at the beginning, ``use_half_life`` the setting, in seconds. ``expected``
-    learns from ended jobs, and sets the expected run times of the others. Attempts stop at once on request. Jobs
-    arrive at their time ``submitted``.
+    learns from ended jobs, and sets the expected run times of the others. Jobs arrive at their time ``submitted``.
+
+    Decisions are carried out at once: a paused job waits from then on, and one that gets its GPUs has started.
+    If the pause takes time (`Course.stop`), that attempt works only afterwards. ``vacating`` has the GPUs that
+    attempts which stop at the beginning still hold, with the times at which they are free.
     """
 
     def __init__(
@@ -177,6 +199,7 @@ class VirtualPool:
         recent_use: Iterable[RecentUse] = (),
         use_half_life: float = Settings().use_half_life,
         expected: ExpectedRunTimes | None = None,
+        vacating: Mapping[Cell, float] = MappingProxyType({}),
     ) -> None:
         self.planner = planner
         self.now = now
@@ -190,6 +213,7 @@ class VirtualPool:
         self._use = {use.key: use for use in recent_use}
         self._use_half_life = use_half_life
         self._expected = expected
+        self._free_from = dict(vacating)
         self._count = 0
         self._live = 0
         self._wake: float | None = None
@@ -389,14 +413,22 @@ class VirtualPool:
         course = self.courses[decision.job]
         if isinstance(decision, Pause | Move):
             course.interrupt(self.now, self.costs.checkpoint_every)
+            if course.stop:
+                self._free_from.update(dict.fromkeys(cells(course.job.placement), course.stopped))
             self._live -= 1
         if isinstance(decision, Start):
             course.overhead = self.costs.restart if course.job.attempts else 0.0
-            course.first_start = self.now if course.first_start is None else course.first_start
+            course.delay = self._delay(course, decision.placement)
+            course.first_start = self.now + course.delay if course.first_start is None else course.first_start
             self._live += 1
         self._set(course, carried_out(course.job, decision, self.now))
         if isinstance(decision, Start):
             self._watch(course)
+
+    def _delay(self, course: Course, placement: Placement) -> float:
+        """Return the seconds until a job and those that were paused for it have left their GPUs."""
+        held = [self._free_from[cell] for cell in cells(placement) if cell in self._free_from]
+        return max(0.0, max((course.stopped, *held)) - self.now)
 
     def _watch(self, course: Course) -> None:
         self._push(course.ends, FINISH, course.job.id, course.version)
@@ -407,6 +439,6 @@ class VirtualPool:
         job = course.job
         if every is None or job.started is None or not course.saves:
             return
-        due = (job.started + course.overhead if job.saved is None else job.saved) + every
+        due = (course.works_from + course.overhead if job.saved is None else job.saved) + every
         if due < course.ends:
             self._push(due, SAVE, job.id, course.version)

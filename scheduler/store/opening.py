@@ -223,15 +223,17 @@ def _script() -> ScriptDirectory:
 def _is_current(connection: Connection) -> bool:
     """Return whether the schema is this version's; raise `StoreTooNewError` for a newer one."""
     script = _script()
-    known = {revision.revision for revision in script.walk_revisions()}
     present = set(MigrationContext.configure(connection).get_current_heads())
+    if present == set(script.get_heads()):
+        return True
+    known = {revision.revision for revision in script.walk_revisions()}
     if present - known:
         raise StoreTooNewError(
             f"The store {_where(connection)} was written by a newer Springtide "
             f"(schema {', '.join(sorted(present - known))}, here {script.get_current_head()}). "
             "Install that version again, or restore a copy of the store from before it."
         )
-    return present == set(script.get_heads())
+    return False
 
 
 def _where(connection: Connection) -> str:

@@ -169,6 +169,13 @@ class BorrowedSpan(Answer, frozen=True, kw_only=True):
     gpus: int
 
 
+class Happening(Answer, frozen=True, kw_only=True):
+    """Something that happened to a job, in sentences, with who did it; ``at`` is in seconds since the epoch."""
+
+    at: float
+    text: str
+
+
 class Attempt(Answer, frozen=True, kw_only=True):
     """One run of a job. ``why`` says why it was started, ``ended_why`` why it stopped.
 
@@ -335,6 +342,8 @@ class Job(Answer, frozen=True, kw_only=True, dict=True):
     held: list[GpuRef] = []
     attempt: int = 0
     attempts: list[Attempt] = []
+    story: list[Happening] = []
+    """All that happened to it, oldest first, in answers about one job; empty in lists and events."""
     grace: float = 0.0
     """The time that it has to end after a request to pause or cancel it, in seconds."""
     progress: Progress = Progress()

@@ -43,9 +43,7 @@ def words(kind: inspect.Type) -> str:
         case inspect.StrType(pattern=quantities.MEMORY_PATTERN):
             return f"an amount of memory such as {quantities.MEMORY_EXAMPLES}"
         case inspect.StrType():
-            least = f"of at least {kind.min_length} " if kind.min_length else ""
-            most = f"of at most {kind.max_length} characters" if kind.max_length else ""
-            return f"text {least}{'and ' if least and most else ''}{most}".rstrip() + _without(kind.pattern or "")
+            return f"text{_sizes(kind, 'character')}{_without(kind.pattern or '')}"
         case inspect.BoolType():
             return "true or false"
         case inspect.NoneType():
@@ -74,10 +72,19 @@ def words(kind: inspect.Type) -> str:
             return "something else"
 
 
-def _sizes(kind: inspect.ListType | inspect.VarTupleType | inspect.FrozenSetType | inspect.DictType) -> str:
-    bounds = (("least", kind.min_length), ("most", kind.max_length))
-    said = " and ".join(f"at {which} {length}" for which, length in bounds if length)
-    return f" of {said}" if said else ""
+def _sizes(
+    kind: inspect.StrType | inspect.ListType | inspect.VarTupleType | inspect.FrozenSetType | inspect.DictType,
+    noun: str = "",
+) -> str:
+    least, most = kind.min_length, kind.max_length
+    if least and most:
+        return f" of {least} to {_counted(most, noun)}"
+    bounds = (("least", least), ("most", most))
+    return "".join(f" of at {which} {_counted(length, noun)}" for which, length in bounds if length)
+
+
+def _counted(number: int, noun: str) -> str:
+    return wording.count(number, noun) if noun else str(number)
 
 
 def _without(pattern: str) -> str:

@@ -134,7 +134,7 @@ async def test_a_request_is_withdrawn_by_its_person_alone(pool: Any) -> None:
             {"kind": "project", "project": "robots"},
             "wanted.edit is missing; expected an object with parent, quota, ",
         ),
-        ({"kind": "job", "edit": {}}, "wanted.job is missing; expected text of at least 1 "),
+        ({"kind": "job", "edit": {}}, "wanted.job is missing; expected text of 1 to "),
         ({"kind": "project", "project": "robots", "edit": {"quota": -1}}, "wanted.edit.quota is -1; expected "),
         ({"kind": "project", "project": "a/b", "edit": {"quota": 1}}, "wanted.project is “a/b”; expected text "),
         ({"kind": "build", "edit": {"build_quota": 1.5}}, "wanted.edit.build_quota is 1.5; expected a whole "),

@@ -133,6 +133,26 @@ def test_a_group_whose_project_has_no_name_or_another_place_says_so() -> None:
     assert "in “speech”, not in “research”" in tree.effects[0].problem
 
 
+@pytest.mark.parametrize(
+    ("rule", "group", "problem"),
+    [
+        (
+            {"prefix": "gpu/"},
+            "gpu//x",
+            "“/x” is no name of a project: expected text of 1 to 64 characters without “/” or ",
+        ),
+        (TREE, "gpu//", "Nothing of “gpu//” is left for the name of a project."),
+        (TREE, "gpu//x", ""),
+    ],
+)
+def test_a_group_that_makes_no_project_says_what_is_wrong(
+    rule: Mapping[str, Any], group: str, problem: str
+) -> None:
+    [effect] = shown({group: ["joe"]}, [rule]).rules[0].effects
+    assert effect.problem.startswith(problem)
+    assert bool(effect.problem) == bool(problem)
+
+
 def test_the_lines_for_the_configuration_are_the_rules() -> None:
     view = shown({}, [TREE])
     assert eval(view.python.partition(" = ")[2]) == [TREE]
@@ -182,3 +202,12 @@ async def test_leads_and_members_by_rules_are_shown_locked_and_their_change_is_r
         assert "The rules for groups say which group is which project." in locked
     answer = await pool.as_("admin").put("/projects/vision/members/jemma")
     assert (answer.status_code, answer.json()["hint"]) == (409, "Change the group where people log in.")
+
+
+async def test_an_exported_file_has_the_rules_among_what_it_cannot_change(pool):
+    found = (await pool.as_("admin").get("/pool-file")).json()
+    assert found["locked"] == [
+        "The hub's authenticator decides who is in which project.",
+        "By group_rules of the hub's configuration: Who is in “GRP-4711” is a member of “vision”.",
+        "By group_rules of the hub's configuration: Who is in “GRP-4712” leads “vision”.",
+    ]

@@ -78,7 +78,7 @@ async def test_what_ends_within_a_week_is_in_the_calendar(running: Any) -> None:
     calendar = (await running.as_("admin").get("/home")).json()["calendar"]
     assert [(entry["kind"], entry["said"]) for entry in calendar] == [
         ("freeze", "The freeze of “vision” ends."),
-        ("change", "The quota of “speech” returns to the value before."),
+        ("change", "The quota of “speech” returns to 2."),
     ]
 
 

@@ -149,6 +149,14 @@ async def test_a_calculation_is_its_callers_and_ends_when_cancelled_or_followed(
     assert ended["state"] in {"cancelled", "done"}
 
 
+async def test_of_a_time_without_jobs_nothing_is_calculated(running: Any) -> None:
+    begun = await asked(running, "admin", order="first-come")
+    assert (begun.status_code, begun.json()["state"]) == (202, "waiting")
+    run = await answered(running, "admin", begun.json())
+    assert (run["state"], run["comparison"]) == ("failed", None)
+    assert run["why"].startswith("No job with GPUs waited or ran in this time. Ask for another time;")
+
+
 async def test_a_span_that_ends_before_it_starts_is_refused(running: Any) -> None:
     answer = await running.as_("admin").post(WHAT_IF, json={"start": 100.0, "end": 50.0})
     assert (answer.status_code, answer.json()["field"]) == (422, "start")

@@ -112,8 +112,11 @@ def test_a_project_is_frozen_and_changed_for_a_time(run: Run) -> None:
         assert "springtide unfreeze susan" in run("explain", job).out
         changed = run("set-project", "susan", "--weight", "2", "--until", "tomorrow", user="admin")
         assert changed.code == 0, changed.err
-        assert re.search(r"before return at the end of [A-Z][a-z]+day, 20\d\d-\d\d-\d\d\.$", changed.out.strip())
+        day = r"the end of [A-Z][a-z]+day, 20\d\d-\d\d-\d\d"
+        assert re.search(rf" At {day} it returns to a weight of 1\.0\.$", changed.out.strip())
         assert changed.out.startswith("susan now has a weight of 2.0. ")
+        again = run("set-project", "susan", "--weight", "3", "--until", "tomorrow", user="admin")
+        assert re.search(rf"a weight of 3\.0\. At {day} it returns to a weight of 1\.0\.$", again.out.strip())
         for option, value, words in (
             ("--build-quota", "1", "a build quota of 1"),
             ("--limit", "none", "no limit"),

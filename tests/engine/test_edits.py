@@ -15,10 +15,23 @@ from springtide.scheduler.refusal import Refusal
 
 
 @pytest.fixture
+async def pool(make_pool):
+    """A pool that mails edits to the owners of jobs."""
+    chosen = NotificationSettings(CHANNELS, WITH_ADDRESS, {EMAIL: frozenset({NotificationEvent.EDITED})})
+    return await make_pool(settings=replace(EngineSettings(), notifications=chosen))
+
+
+@pytest.fixture
 async def full(pool) -> wire.Job:
     """A job that runs on all GPUs."""
     job = await pool.submit("susan", gpus=8, name="busy", priority=90, rotate=False)
     return await pool.state(job.id, "running")
+
+
+@pytest.fixture
+async def waiting(pool, full) -> wire.Job:
+    """A job that waits for all GPUs."""
+    return await pool.submit("susan", gpus=8, name="waits")
 
 
 async def edited(pool, job: str, by: str = "admin", **changes: Any) -> wire.Job:
@@ -108,8 +121,7 @@ async def test_the_test_run_of_a_job_follows_it(pool, full):
     assert test.options.time_limit < 3600
 
 
-async def test_what_would_not_be_accepted_is_refused_and_changes_nothing(pool, full):
-    job = await pool.submit("susan", gpus=4, name="waits")
+async def test_what_would_not_be_accepted_is_refused_and_changes_nothing(pool, full, waiting):
     for changes, message in (
         ({"project": "nobody"}, "There is no project “nobody”"),
         ({"workers": 3}, "have to run together"),
@@ -121,8 +133,8 @@ async def test_what_would_not_be_accepted_is_refused_and_changes_nothing(pool, f
         ({}, "Nothing is to be changed"),
     ):
         with pytest.raises(Refusal, match=message):
-            await edited(pool, job.id, **changes)
-    assert (await pool.job(job.id)).options == job.options
+            await edited(pool, waiting.id, **changes)
+    assert (await pool.job(waiting.id)).options == waiting.options
     with pytest.raises(Refusal, match="runs; only a job that waits"):
         await edited(pool, full.id, priority=60)
 
@@ -137,45 +149,34 @@ async def test_a_time_limit_that_is_used_up_already_is_refused(pool, full):
     assert (await edited(pool, full.id, time_limit=None)).options.time_limit is None
 
 
-async def test_an_edit_that_changes_nothing_leaves_no_entry(pool, full):
-    job = await pool.submit("susan", gpus=4, name="waits")
-    await edited(pool, job.id, priority="high")
+async def test_an_edit_that_changes_nothing_leaves_no_entry(pool, waiting):
+    await edited(pool, waiting.id, priority="high")
     entry = await newest(pool)
-    await edited(pool, job.id, priority=75)
+    await edited(pool, waiting.id, priority=75)
     assert await newest(pool) == entry
 
 
-async def test_the_owner_of_an_edited_job_reads_who_changed_what_and_why_until_it_starts(make_pool):
-    told = NotificationSettings(CHANNELS, WITH_ADDRESS, {EMAIL: frozenset({NotificationEvent.EDITED})})
-    pool = await make_pool(settings=replace(EngineSettings(), notifications=told))
-    busy = await pool.submit("susan", gpus=8, name="busy", priority=90, rotate=False)
-    await pool.state(busy.id, "running")
-    job = await pool.submit("susan", gpus=2, name="waits")
-    mine = await edited(pool, job.id, by="susan", priority=60)
+async def test_the_owner_of_an_edited_job_reads_who_changed_what_and_why_until_it_starts(pool, full, waiting):
+    mine = await edited(pool, waiting.id, by="susan", priority=60)
     assert "administrator" not in mine.reason.text
-    changed = await edited(pool, job.id, priority="high", time_limit="2h", reason="a deadline")
+    changed = await edited(pool, waiting.id, priority="high", time_limit="2h", reason="a deadline")
     said = "An administrator, “admin”, changed its priority and time limit: a deadline."
     assert said in changed.reason.text
     [mail] = await pool.engine.outbox.waiting(("susan", EMAIL))
     assert (mail.notification.title, mail.notification.text) == ("The job “waits” was edited by “admin”.", said)
     await pool.restart()
-    assert said in (await pool.job(job.id)).reason.text
-    pool.executor.end(pool.key(busy.id), code=0)
-    assert said not in (await pool.state(job.id, "running")).reason.text
+    assert said in (await pool.job(waiting.id)).reason.text
+    pool.executor.end(pool.key(full.id), code=0)
+    assert said not in (await pool.state(waiting.id, "running")).reason.text
 
 
-async def test_what_the_owner_changes_later_is_no_longer_said_of_the_administrator(make_pool):
-    told = NotificationSettings(CHANNELS, WITH_ADDRESS, {EMAIL: frozenset({NotificationEvent.EDITED})})
-    pool = await make_pool(settings=replace(EngineSettings(), notifications=told))
-    busy = await pool.submit("susan", gpus=8, name="busy", priority=90, rotate=False)
-    await pool.state(busy.id, "running")
-    job = await pool.submit("susan", gpus=8, name="waits")
-    await edited(pool, job.id, project="joe", priority="high", time_limit="2h")
+async def test_what_the_owner_changes_later_is_no_longer_said_of_the_administrator(pool, waiting):
+    await edited(pool, waiting.id, project="joe", priority="high", time_limit="2h")
     both = "An administrator, “admin”, changed its priority and time limit and moved it to the project “joe”."
-    assert both in (await pool.job(job.id)).reason.text
-    moved = await edited(pool, job.id, by="susan", project="jemma")
+    assert both in (await pool.job(waiting.id)).reason.text
+    moved = await edited(pool, waiting.id, by="susan", project="jemma")
     assert "An administrator, “admin”, changed its priority and time limit." in moved.reason.text
-    changed = await edited(pool, job.id, by="susan", priority=60)
+    changed = await edited(pool, waiting.id, by="susan", priority=60)
     assert "An administrator, “admin”, changed its time limit." in changed.reason.text
-    assert "administrator" not in (await edited(pool, job.id, by="susan", time_limit="3h")).reason.text
+    assert "administrator" not in (await edited(pool, waiting.id, by="susan", time_limit="3h")).reason.text
     assert len(await pool.engine.outbox.waiting(("susan", EMAIL))) == 1

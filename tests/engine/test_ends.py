@@ -47,7 +47,7 @@ async def test_a_change_says_which_value_cannot_return_any_more(pool):
     assert (await edited(pool, "speech", 1, quota=0)).notes == []
     assert (await edited(pool, "robots", weight=2)).notes == []
     [note] = (await edited(pool, "robots", quota=2)).notes
-    assert note.startswith("The quota of “speech” cannot return to its value before at ")
+    assert note.startswith("The quota of “speech” cannot return to 1 at ")
     assert "the quota of “susan” is 2" in note
     assert note.endswith("It stays as it is until that fits.")
     assert (await edited(pool, "robots", weight=3)).notes == []

@@ -350,6 +350,70 @@ async def test_no_process_is_left_behind(pool, look):
         os.kill(pid, 0)
 
 
+async def test_a_start_that_waits_for_a_pause_is_expected_after_it(pool, look):
+    pool.executor.ignores_pause = True
+    borrower = await pool.submit("susan", gpus=8, grace=40.0)
+    await pool.state(borrower.id, "running")
+    waiting = await pool.submit("jemma", gpus=2)
+    await pool.state(borrower.id, "pausing")
+    asked = pool.clock.now
+
+    starts = await look(waiting.id)
+    assert (starts.earliest, starts.likely, starts.latest) == (asked, asked + 40, asked + 40)
+    assert expectation(starts, asked) == "Likely starts in about 40 s (within 40 s)."
+    await pool.later(25)
+    assert (await look(waiting.id)).likely == asked + 40
+
+
+async def test_a_pause_is_expected_to_take_as_long_as_those_before(pool, look):
+    borrower = await pool.submit("susan", gpus=8, grace=60.0)
+    await pool.state(borrower.id, "running")
+    pool.executor.ignores_pause = True
+    first = await pool.submit("jemma", gpus=2)
+    await pool.state(borrower.id, "pausing")
+    await pool.later(20)
+    pool.executor.end(pool.key(borrower.id), code=75, paused=True)
+    await pool.state(first.id, "running")
+    pool.executor.end(pool.key(first.id), code=0)
+    await pool.state(borrower.id, "running")
+
+    second = await pool.submit("jemma", gpus=2)
+    await pool.later(1)
+    await pool.state(borrower.id, "pausing")
+    asked = pool.clock.now
+    starts = await look(second.id)
+    assert (starts.earliest, starts.likely, starts.latest) == (asked + 20, asked + 20, asked + 60)
+    await pool.later(30)
+    assert (await look(second.id)).likely == asked + 60, "it takes longer than the last one"
+
+
+async def test_a_start_that_waits_for_a_cancelled_job_is_expected_after_its_end(pool, look, ask):
+    first = await pool.submit("susan", gpus=8, grace=40.0)
+    await pool.state(first.id, "running")
+    pool.executor.ignores_kill = True
+    await pool.engine.cancel(first.id, "susan")
+    waiting = await pool.submit("susan", gpus=8)
+
+    starts = await look(waiting.id)
+    assert starts.likely == pool.clock.now + 40
+    assert (await ask(wire.WhatIf(starts=[waiting.id]))).starts[waiting.id] == starts
+
+
+async def test_a_start_that_was_asked_for_by_a_question_is_the_shown_one(pool, look, ask):
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8, rotate=False)
+    shown = await look(second.id)
+    pool.clock.now += 4
+
+    answered = (await ask(wire.WhatIf(starts=[second.id]))).starts[second.id]
+    assert (answered.likely, answered.latest) == (shown.likely, shown.latest), "4 s are no news"
+    pool.clock.now += 300
+    answered = (await ask(wire.WhatIf(starts=[second.id]))).starts[second.id]
+    assert answered.likely > shown.likely
+    assert (await pool.job(second.id)).starts == answered
+
+
 # ---------- what if
 
 
@@ -395,7 +459,9 @@ async def test_other_quotas_give_another_start(pool, ask):
 
     assert as_it_is.starts[waiting.id].likely > pool.clock.now
     assert as_it_is.projects["jemma"].held == 0
-    assert as_it_might_be.starts[waiting.id].likely == pool.clock.now
+    assert as_it_might_be.starts[waiting.id].likely == pool.clock.now + 5, (
+        "its GPUs are given back within the grace"
+    )
     assert as_it_might_be.projects["jemma"].held == as_it_might_be.projects["jemma"].quota == 8
     assert [(shift.kind, shift.project) for shift in as_it_might_be.shifts] == [
         ("paused", "susan"),

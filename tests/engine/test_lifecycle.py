@@ -275,7 +275,7 @@ def test_a_pausing_attempt_stays_pausing_when_its_processes_start_late():
 
 
 def test_a_job_resumed_while_it_pauses_goes_back_into_the_line():
-    resumed, _ = lifecycle.resume(held(running()))
+    resumed, _ = lifecycle.resume(held(running()), "susan", 160.0)
     assert resumed.state is JobState.PAUSING
     waiting = gone(resumed, code=75)
     assert (waiting.state, waiting.standing.held) == (JobState.PAUSED, False)
@@ -378,7 +378,7 @@ def test_every_change_of_an_ended_job_is_refused_by_doing_nothing():
     ended = gone(running(), code=0)
     for step in (
         lifecycle.hold(ended, "x", 1.0),
-        lifecycle.resume(ended),
+        lifecycle.resume(ended, "x", 1.0),
         lifecycle.cancel(ended, "x", 1.0),
         lifecycle.time_up(ended, 1.0),
     ):
@@ -424,7 +424,7 @@ def test_the_cause_of_a_loss_is_named_and_a_node_only_where_nothing_else_is_know
 
 
 def test_a_pause_that_was_taken_back_says_whose_it_was():
-    resumed, _ = lifecycle.resume(held(running()))
+    resumed, _ = lifecycle.resume(held(running()), "susan", 160.0)
     record = gone(resumed, code=75)
     assert "paused by “susan”" in sentences.text(record.attempts[-1].ended_why)
 
@@ -503,7 +503,7 @@ class TestMovesOnHold:
     HOLD = Hold("admin", "Its data may not be used.", 150.0)
 
     def moved(self) -> JobRecord:
-        held = lifecycle.put_on_hold(running(), self.HOLD)[0]
+        held = lifecycle.put_on_hold(running(), self.HOLD, 150.0)[0]
         there = (Worker(0, "other", (0, 1)),)
         return gone(lifecycle.pause(held, RECLAIM, 150.0, there)[0], code=75, paused=True)
 
@@ -516,4 +516,4 @@ class TestMovesOnHold:
 
     def test_a_waiting_job_that_is_put_on_hold_gives_its_place_back(self) -> None:
         waits = job().with_standing(reserved=(Worker(0, "other", (0, 1)),))
-        assert lifecycle.put_on_hold(waits, self.HOLD)[0].is_idle
+        assert lifecycle.put_on_hold(waits, self.HOLD, 150.0)[0].is_idle

@@ -199,12 +199,13 @@ async def test_a_change_that_ends_within_a_week_is_an_entry_and_one_that_could_n
     need = await the_need(pool)
     assert (need.kind, need.until, need.project) == (NeedKind.ENDING, until, "susan")
     assert need.said.startswith("The quota of “susan” has another value for a time")
+    assert "Then it returns to 2 by itself." in need.said
     await engine.edit_project("joe", wire.ProjectEdit(quota=4), "admin", members={})
     await engine.edit_project("jemma", wire.ProjectEdit(quota=4), "admin", members={})
     await pool.later(7 * DAY)
     stays = await the_need(pool)
     assert (stays.kind, stays.problem) == (NeedKind.STAYS, True)
-    assert stays.said.startswith("The quota of “susan” did not return to the value before: ")
+    assert stays.said.startswith("The quota of “susan” did not return to 2: ")
 
 
 async def test_a_running_job_that_hardly_uses_its_gpus_is_told_to_its_owner_and_left_for_a_day(pool: Any) -> None:

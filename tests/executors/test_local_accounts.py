@@ -13,7 +13,8 @@ from benches.local_bench import LocalBench, account_bench
 from msgspec.structs import replace
 
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
-from springtide.scheduler.executors.base import ExecutorError, ExitKind
+from springtide.scheduler.executors.accounts.account import closed_ways
+from springtide.scheduler.executors.base import ExecutorError, ExitKind, FoundProgram
 from springtide.scheduler.executors.environment import job_environment
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.plain import write_tree
@@ -203,35 +204,57 @@ async def test_a_job_cannot_read_what_is_not_its_users(bench: LocalBench) -> Non
     assert "mine" not in log
 
 
-async def test_what_jobs_and_python_need_is_reached_through_directories_that_others_may_not_enter(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture
+async def closed(tmp_path: Path) -> AsyncIterator[LocalBench]:
+    """A started executor whose state directory is in one that only root may enter."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "private").mkdir(mode=0o755)
-    (closed / "private" / "secret").write_text("secret")
     bench = LocalBench(closed / "state", accounts=Accounts(closed / "state"))
     await bench.open()
-    try:
-        code = f"""
+    yield bench
+    await bench.close()
+    assert closed.stat().st_mode & 0o777 == 0o700
+
+
+async def test_what_jobs_and_python_need_is_reached_through_directories_that_others_may_not_enter(
+    closed: LocalBench,
+) -> None:
+    secret = closed.state.parent / "private" / "secret"
+    secret.write_text("secret")
+    code = f"""
 import os, pathlib
 pathlib.Path(os.environ["SPRINGTIDE_OUTPUT_DIR"], "result").write_text(str(os.getuid()))
 try:
-    print(pathlib.Path({str(closed)!r}, "private", "secret").read_text())
+    print(pathlib.Path({str(secret)!r}).read_text())
 except OSError as error:
     print(type(error).__name__)
 """
-        ended = await bench.run(bench.code(code, user="susan"))
+    ended = await closed.run(closed.code(code, user="susan"))
+    assert ended.exit is not None
+    assert ended.exit.code == 0, (ended.exit.detail, await closed.log("job"))
+    uid = Accounts(closed.state).known("susan")
+    assert await read_output(closed.executor, "job", "result", 20) == str(uid).encode()
+    assert await closed.log("job") == "FileNotFoundError\n"
+
+
+async def test_a_program_behind_a_directory_that_its_account_may_not_enter_is_refused_in_words(
+    closed: LocalBench, tmp_path: Path
+) -> None:
+    program, link = closed.state.parent / "private" / "tool", tmp_path / "link"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    link.symlink_to(program)
+    ((way, _),) = closed_ways([program.parent], DEFAULT_UIDS[0], ())
+    for attempt, path in enumerate((program, link), 1):
+        found = FoundProgram(str(path), "", {"PATH": "/bin"})
+        ended = await closed.run(replace(closed.spec(("tool",), user="susan", attempt=attempt), found=found))
         assert ended.exit is not None
-        assert ended.exit.code == 0, (ended.exit.detail, await bench.log("job"))
-        assert (
-            await read_output(bench.executor, "job", "result", 20)
-            == str(Accounts(closed / "state").known("susan")).encode()
+        assert ended.exit.kind is ExitKind.REFUSED
+        assert ended.exit.detail == (
+            f"The program “{path}” is behind {way}, a directory that the account “susan” may not enter. Install "
+            f"it elsewhere, or let other accounts enter the directory: chmod o+x {way}."
         )
-        assert await bench.log("job") == "FileNotFoundError\n"
-        assert closed.stat().st_mode & 0o777 == 0o700
-    finally:
-        await bench.close()
 
 
 async def test_what_a_job_left_before_it_had_an_account_is_its_users(bench: LocalBench) -> None:

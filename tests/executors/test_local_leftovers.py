@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 from benches.executor_bench import READY, SLEEPS, STUBBORN
 from benches.local_bench import FORKS_AWAY, LocalBench, dead
-from machines.processes import alive
+from machines.processes import alive, is_ending, lingering
 from patience import PATIENCE_S
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, ExitKind
+from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExitKind
 from springtide.scheduler.executors.files.layout import read_run_time
 from springtide.scheduler.executors.local import launch
+from springtide.scheduler.executors.local.running import MARK
 
 HOUR = 3600.0
 
@@ -83,6 +84,24 @@ async def test_nothing_survives_a_supervisor_that_is_killed(bench: LocalBench) -
     assert ended.exit is not None
     assert ended.exit.kind is ExitKind.LOST
     assert "supervisor" in ended.exit.detail
+
+
+@pytest.mark.root
+async def test_an_attempt_is_gone_only_when_what_was_killed_has_ended(bench: LocalBench) -> None:
+    spec = bench.code(SLEEPS)
+    await bench.executor.launch(spec)
+    await bench.running(spec.key)
+    with lingering({MARK: str(bench.directory(spec.key) / "pause")}) as pid:
+        os.kill(bench.supervisor(spec.key), signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE_S):
+            while not is_ending(pid):
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)  # it is looked for several times
+        status = await bench.status(spec.key)
+        assert status is not None
+        assert status.phase is AttemptPhase.RUNNING
+    await bench.gone(spec.key)
+    assert not alive(pid)
 
 
 async def test_a_process_that_wiped_its_environment_is_found_in_its_workers_session(bench: LocalBench) -> None:

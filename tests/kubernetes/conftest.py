@@ -1,4 +1,4 @@
-"""The cluster that all tests in this folder share, a namespace for each, and logs for failed tests."""
+"""The cluster that all tests of a group share, a namespace for each, and logs for failed tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from clusters.real_node import NodeNetwork, RealNode
 from clusters.train_job_definition import define
 
 HERE = Path(__file__).parent
-GROUP = "cluster"
-CHART = "chart"
+NODES, EXECUTOR, CLUSTER, CHART = "cluster-nodes", "cluster-executor", "cluster", "chart"
+"""Groups of tests. Each but the last one has a cluster of its own: the tests of one run one after the other."""
 REAL_NODES = {"real_node", "real_build_node", "gpu_node"}
 REAL_NODES_TIMEOUT_S = 900  # on a busy machine a node takes minutes to start
 _CLUSTER = pytest.StashKey[Cluster]()
@@ -22,16 +22,27 @@ _CLUSTER = pytest.StashKey[Cluster]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run all modules that need a cluster in one worker, so that there is one, and all that render the chart."""
+    """Put modules that need a cluster into three groups, and tests that only render the chart into another one."""
     here = [(item, set(getattr(item, "fixturenames", ()))) for item in items if item.path.is_relative_to(HERE)]
-    sharing = {item.path for item, needed in here if "cluster" in needed}
+    needed_by: dict[Path, set[str]] = {}
     for item, needed in here:
-        if item.path in sharing:
-            item.add_marker(pytest.mark.xdist_group(GROUP))
+        needed_by.setdefault(item.path, set()).update(needed)
+    for item, needed in here:
+        if "cluster" in needed_by[item.path]:
+            item.add_marker(pytest.mark.xdist_group(_group_of(item.path, needed_by[item.path])))
         elif "template" in needed:
             item.add_marker(pytest.mark.xdist_group(CHART))
         if REAL_NODES & needed:
             item.add_marker(pytest.mark.timeout(REAL_NODES_TIMEOUT_S))
+
+
+def _group_of(module: Path, needed: set[str]) -> str:
+    """Return the group of a module, of which there is one in a cluster that was there before."""
+    if os.environ.get("KUBECONFIG"):
+        return CLUSTER
+    if "node_network" in needed:
+        return NODES
+    return EXECUTOR if module.parent.name == "executor" else CLUSTER
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ def susan(service: ServiceProcess) -> Iterator[Client]:
 
 def send(tab: Page, gpus: int) -> None:
     """Fill in the dialog, and send when it has said what to expect."""
-    tab.get_by_test_id("send-gpus").fill(str(gpus))
+    tab.get_by_role("dialog").get_by_test_id("form-gpus").fill(str(gpus))
     expect(tab.get_by_test_id("send-words")).to_contain_text("It would ")
     tab.get_by_role("button", name="Send", exact=True).click()
 

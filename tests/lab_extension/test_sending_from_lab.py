@@ -10,6 +10,7 @@ import sys
 import nbformat
 import pytest
 from benches.lab_bench import PANEL, Lab, card
+from browsers.axe import violations
 from playwright.sync_api import BrowserContext, Page, expect
 from pools.pool_process import ServiceProcess
 
@@ -181,20 +182,73 @@ def test_a_notebook_shows_its_parameters_in_the_dialog_and_in_the_form(
     expect(momentum).to_have_attribute("placeholder", "0.75")
     expect(dialog.get_by_test_id("send-words")).to_contain_text("It would ")
     momentum.fill("much")
-    expect(dialog.get_by_test_id("send-words")).to_have_text("")
-    expect(dialog.get_by_test_id("send-refusal")).to_contain_text(
+    expect(dialog.get_by_test_id("form-argument-momentum-wrong")).to_contain_text(
         "momentum was “0.75”, a number; “much” is a text."
     )
     expect(dialog.get_by_role("button", name="Send", exact=True)).to_be_disabled()
     momentum.fill("0.9")
-    expect(dialog.get_by_test_id("send-refusal")).to_have_text("")
-    dialog.get_by_test_id("send-gpus").fill("1.5")
-    expect(dialog.get_by_test_id("send-words")).to_contain_text("1.5")
+    expect(dialog.get_by_test_id("form-argument-momentum-wrong")).to_have_count(0)
+    dialog.get_by_test_id("form-gpus").fill("1.5")
+    expect(dialog.get_by_test_id("form-gpus-wrong")).to_contain_text("1.5")
+    expect(dialog.get_by_test_id("send-words")).to_have_text("Correct first: GPUs.")
     expect(dialog.get_by_role("button", name="Send", exact=True)).to_be_disabled()
-    dialog.get_by_test_id("send-gpus").fill("1")
+    dialog.get_by_test_id("form-gpus").fill("1")
     send(tab)
     tab.locator(".Toastify__toast", has_text="Sent rates.ipynb").get_by_role("button", name="Open").click()
     expect(tab.get_by_role("tabpanel").get_by_test_id("job-arguments")).to_contain_text("momentum 0.9")
+
+
+def test_the_dialog_has_all_options_in_a_fold_that_is_remembered_with_errors_beside_their_fields(
+    lab: Lab, context: BrowserContext, service: ServiceProcess
+) -> None:
+    (lab.root / "options.py").write_text("import sys; print(sys.argv[1:])")
+    lab.write("options.ipynb", ("rate = 6\nrate * 7", None))
+    tab = lab.open(context, "options.ipynb")
+    ready(tab)
+    dialog = tab.get_by_role("dialog")
+
+    def begin() -> None:
+        tab.locator(".jp-DirListing-item", has_text="options.py").click(button="right")
+        tab.get_by_role("menuitem", name="Send to the Pool…").click()
+
+    begin()
+    expect(dialog.get_by_test_id("form-gpus")).to_be_focused()
+    expect(dialog.get_by_test_id("form-time_limit")).not_to_be_visible()
+    expect(dialog.locator("summary")).to_have_text("More options")
+    dialog.get_by_text("More options").focus()
+    tab.keyboard.press("Enter")
+    limit = dialog.get_by_test_id("form-time_limit")
+    limit.fill("soon")
+    wrong = dialog.get_by_test_id("form-time_limit-wrong")
+    expect(wrong).to_contain_text("soon")
+    expect(dialog.get_by_test_id("send-words")).to_have_text("Correct first: Time limit.")
+    expect(dialog.get_by_test_id("send-words")).to_be_in_viewport()
+    expect(dialog.locator("summary")).to_have_text("More options · 1 set, 1 to correct")
+    assert violations(tab, ".jp-Dialog") == []
+    limit.press("Enter")
+    expect(dialog.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    limit.fill("2h")
+    expect(wrong).to_have_count(0)
+    dialog.get_by_test_id("form-name").fill("from the dialog")
+    dialog.get_by_test_id("form-line").fill("--lr 0.1 'two words'")
+    limit.press("Enter")
+    notice = tab.locator(".Toastify__toast", has_text="Sent options.py to the pool.")
+    notice.get_by_role("button", name="Open").click()
+    expect(card(tab).get_by_test_id("job-name")).to_have_text("from the dialog")
+    expect(card(tab).get_by_test_id("job-state")).to_contain_text("Succeeded")
+    with Client(service.url, "susan") as pool:
+        job = pool.jobs(search="from the dialog").items[0]
+        assert job.options.time_limit == 7200
+        assert job.argv[-3:] == ["--lr", "0.1", "two words"]
+
+    tab.get_by_role("tab", name="options.ipynb").click()
+    tab.locator(".jp-CodeCell .cm-content").first.click()
+    tab.get_by_title(SEND).first.click()
+    dialog.get_by_test_id("form-name").fill("a named cell")
+    expect(dialog.get_by_test_id("form-line")).to_have_count(0)
+    send(tab)
+    cell = tab.locator(".jp-OutputArea").get_by_test_id("job-name")
+    expect(cell).to_have_text("a named cell")
 
 
 def test_the_dialog_of_a_cell_that_no_job_can_run_says_why_and_keeps_the_keyboard(
@@ -210,7 +264,7 @@ def test_the_dialog_of_a_cell_that_no_job_can_run_says_why_and_keeps_the_keyboar
     expect(refusal).to_contain_text("line 2, “!pip install nothing”, is a shell or magic")
     sending = dialog.get_by_role("button", name="Send", exact=True)
     expect(sending).to_be_disabled()
-    gpus = dialog.get_by_test_id("send-gpus")
+    gpus = dialog.get_by_test_id("form-gpus")
     expect(gpus).to_be_focused()
     tab.keyboard.type("x2")
     expect(gpus).to_have_value("2")

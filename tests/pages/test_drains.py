@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 from pools.pages_service import Service
+
+from springtide.scheduler import wire
 
 Visit = Callable[..., Page]
 
@@ -23,7 +26,6 @@ def test_an_admin_drains_a_node_with_a_reason_that_everybody_sees_and_undrains_i
     expect(row.get_by_test_id("node-question")).to_contain_text(
         "Its jobs save their work and resume by themselves"
     )
-    page.keyboard.press("Tab")
     page.keyboard.type("A fan is to be replaced.")
     page.keyboard.press("Enter")
     expect(row).to_contain_text("no jobs: drained")
@@ -74,6 +76,23 @@ def test_an_admin_drains_a_single_gpu_whose_node_goes_on(visit: Visit, service: 
     row.get_by_test_id("gpu-undrain-3").click()
     service.until(held.id, lambda job: job.state == "running")
     expect(row.get_by_test_id("gpu-undrain-3")).to_have_count(0)
+
+
+def test_a_booked_drain_is_told_with_its_end_on_every_cell_of_the_node(visit: Visit, service: Service) -> None:
+    start = time.time() + 2.0
+    request = wire.BookingRequest(nodes=("train",), start=start, end=start + 3600.0, why="A fan")
+    made = service.run(service.engine.book(request, "admin"))
+    try:
+        words = re.compile(r"Drained by admin for a booking until .*\d\d:\d\d: A fan")
+        page = visit("admin", "pool")
+        cell = page.get_by_test_id("section-gpus").locator("[data-gpu='train/3']")
+        expect(cell).to_have_attribute("aria-label", words)
+        row = page.get_by_test_id("node-row").filter(has_text="train jobs")
+        expect(row.get_by_test_id("node-drained")).to_contain_text("by admin for a booking")
+        home = visit("admin", "home")
+        expect(home.get_by_role("listitem", name=words)).to_be_visible()
+    finally:
+        service.run(service.engine.cancel_booking(made.booking.number, "admin"))
 
 
 def test_an_admin_reads_why_a_drain_was_refused_and_can_think_again(visit: Visit, service: Service) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,6 +17,8 @@ from springtide.scheduler.wire import JobEnvironment
 from springtide.scheduler.wording import size
 from springtide.widgets import visuals
 
+TIMES = Path(__file__).parents[1] / "scheduler/times.json"
+"""The cases that the sentences of the service are tested with as well."""
 SECTIONS = ["glance", "bar", "tide", "cards", "rows", "project", "log", "big", "none"]
 
 
@@ -317,6 +321,33 @@ def test_sizes_are_written_as_terminals_write_them(gallery: Page) -> None:
     assert written == [size(each) for each in sizes]
 
 
+def test_times_are_written_as_terminals_write_them(gallery: Page) -> None:
+    cases = json.loads(TIMES.read_text())
+    written = gallery.evaluate(
+        """async ({ points, durations }) => {
+            const words = await import("/visuals/base/words.js");
+            const moment = ([year, month, ...rest]) => new Date(year, month - 1, ...rest).getTime() / 1000;
+            return {
+                points: points.map(({ at, now }) => {
+                    const [then, present] = [moment(at), moment(now)];
+                    const { ago, clock, day, dated, exact } = words;
+                    return {
+                        at, now, ago: ago(then, present), clock: clock(then, present),
+                        precise: clock(then, present, true), day: day(then), dated: dated(then),
+                        exact: exact(then),
+                    };
+                }),
+                durations: durations.map(({ seconds }) => ({
+                    seconds, duration: words.duration(seconds), roughly: words.roughly(seconds),
+                    exactly: words.exactDuration(seconds),
+                })),
+            };
+        }""",
+        cases,
+    )
+    assert written == cases
+
+
 def test_lists_say_how_many_trials_were_cancelled_or_failed(gallery: Page) -> None:
     words = gallery.evaluate(
         """async () => {
@@ -598,31 +629,6 @@ def test_an_expected_run_time_that_a_job_has_passed_is_not_shown(gallery: Page) 
 def test_only_the_whole_log_of_an_ended_job_is_empty(gallery: Page, changes: str, data: str, words: str) -> None:
     draw_card(gallery, changes, data=data)
     expect(gallery.locator("#own").get_by_test_id("job-log").locator("summary")).to_have_text(words)
-
-
-def test_what_happened_names_who_cancelled_a_job_whose_program_has_not_ended(gallery: Page) -> None:
-    words = gallery.evaluate(
-        """async () => {
-            const { eventsOf } = await import("/pages/jobs/events.js");
-            const attempt = { number: 1, created: 2, started: 3, asked: 9, ended: null, gpus: [], why: null };
-            const sentences = [
-                { role: "state", text: "Stopping." }, { role: "cause", text: "It was cancelled by “ada”." },
-            ];
-            const job = { submitted: 1, user: "ada", project: "nlp", reason: { sentences }, attempts: [attempt] };
-            const last = (more) => eventsOf({ ...job, ...more }).at(-1);
-            const ended = { ...attempt, ended: 12, state: "cancelled", ended_why: { sentences: [sentences[1]] } };
-            return [
-                last({ state: "pausing", shown: "cancelling" }),
-                last({ state: "pausing", shown: "pausing" }),
-                last({ state: "cancelled", attempts: [ended], ended: 12 }),
-            ].map(({ at, words }) => [at, words]);
-        }"""
-    )
-    assert words == [
-        [9, "The job was asked to end. It was cancelled by “ada”."],
-        [9, "The job was asked to save and pause. It was cancelled by “ada”."],
-        [12, "Attempt 1 was cancelled. It was cancelled by “ada”."],
-    ]
 
 
 def test_all_buttons_of_a_card_wait_while_the_pool_does_not_answer(gallery: Page) -> None:

@@ -319,6 +319,14 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-again": [{}, {"quick": (2, 20), "wait": (4.0, 300.0)}],
     "engine-evicted": [{"detail": ("", "Its pod was deleted from outside the pool")}],
     "engine-held-and-resumed": [{"by": NAMES}],
+    **{f"did-{what}": [{"by": ("", *NAMES)}] for what in ("pause", "resume", "cancel", "end-now")},
+    "did-hold": [{"by": ("", *NAMES), "detail": ("", "A deadline"), "project": ("", *NAMES)}],
+    "did-release": [{"by": ("", *NAMES), "project": ("", *NAMES)}],
+    "did-edit": [
+        {"by": NAMES, "options": ("priority", "min_workers"), "project": ("", *NAMES)},
+        {"by": NAMES, "options": ((),), "before": NAMES, "project": NAMES, "detail": "a deadline"},
+    ],
+    "did-give": [{"by": ("", *NAMES), "before": NAMES, "user": NAMES}],
     "engine-again-in-vain": [{"times": (1, 2), "limit": (1, 20)}],
     "engine-fruitless": [{"times": (1, 20)}],
     "engine-lost": [{"detail": ("", "The node went away"), "saved": (0, 1)}],
@@ -406,8 +414,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "need-leaver": [{"user": NAMES, "jobs": (1, 3)}],
     "need-handed-over": [{"user": NAMES, "former": NAMES, "jobs": (1, 3), "detail": ("", "It is closed.")}],
-    "need-stays": [{"what": "quota", "subject": ("", *NAMES), "detail": "It does not fit."}],
-    "need-ending": [{"what": "build quota", "subject": ("", *NAMES)}],
+    "need-stays": [{"what": "quota", "subject": ("", *NAMES), "before": "2", "detail": "It does not fit."}],
+    "need-ending": [{"what": "build quota", "subject": ("", *NAMES), "before": "none"}],
     "need-workspace": [{"user": NAMES, "server": ("", "b"), "gpus": (1, 2)}],
     "need-job": [{"user": NAMES, "name": NAMES, "gpus": (1, 8)}],
     **{f"notify-{what}": [{}] for what in ("test", "undelivered", "again")},
@@ -466,7 +474,8 @@ def test_a_reason_is_whole_sentences(code: str) -> None:
         assert sentences.joined(said) == sentences.text(Reason(code, params))
 
 
-NO_JOB = ("notify-", "need-", "delivery-", "estimate-", "advice-", "engine-starts-", "gpu-", "faulty-", "slow-")
+OF_POOL = ("notify-", "need-", "delivery-", "gpu-", "faulty-", "slow-")
+NO_JOB = ("did-", "estimate-", "advice-", "engine-starts-", *OF_POOL)
 """Beginnings of the codes that are no reason of a job."""
 JOB_CODES = [code for code in SAMPLES if not code.startswith(NO_JOB)]
 LONG = "the third of many runs with a rate of 0.0003 and a batch of 512"

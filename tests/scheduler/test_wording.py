@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import time
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from springtide.scheduler import wording
+
+TIMES: Final = json.loads(Path(__file__).with_name("times.json").read_text())
+"""The cases that the scripts of the pages are tested with as well."""
 
 
 @pytest.mark.parametrize(
@@ -176,16 +182,23 @@ def test_a_limit_is_not_rounded(seconds: float, said: str) -> None:
     assert wording.exactly(seconds) == said
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(-5, "just now"), (0, "just now"), (40, "40 s ago"), (7500, "2 h 5 min ago")]
-)
-def test_times_are_said_as_people_do(seconds: float, said: str) -> None:
-    assert wording.ago(1_700_000_000 - seconds, 1_700_000_000) == said
+@pytest.mark.parametrize("case", TIMES["points"], ids=lambda case: case["exact"])
+def test_a_point_in_time_has_one_form_for_each_place(case: dict[str, Any]) -> None:
+    at, now = (datetime(*case[name]).timestamp() for name in ("at", "now"))  # noqa: DTZ001 - of the reader's zone
+    assert wording.ago(at, now) == case["ago"]
+    assert wording.clock(at, now) == case["clock"]
+    assert wording.clock(at, now, precise=True) == case["precise"]
+    assert (wording.day(at), wording.dated(at), wording.exact(at)) == (case["day"], case["dated"], case["exact"])
 
 
-def test_what_is_long_ago_has_a_date() -> None:
-    moment = 1_700_000_000 - 30 * 86_400
-    assert wording.ago(moment, 1_700_000_000) == time.strftime("%Y-%m-%d", time.localtime(moment))
+@pytest.mark.parametrize("case", TIMES["durations"], ids=lambda case: case["exactly"])
+def test_a_duration_has_one_form_for_each_use(case: dict[str, Any]) -> None:
+    for form in (wording.duration, wording.roughly, wording.exactly):
+        assert form(case["seconds"]) == case[form.__name__]
+
+
+def test_what_has_not_happened_yet_by_a_slow_clock_is_just_now() -> None:
+    assert wording.ago(1_700_000_005, 1_700_000_000) == "just now"
 
 
 @pytest.mark.parametrize("name", ["پی\u200cگیر", "👩\u200d👩\u200d👧", "क्\u200dष"])

@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from springtide.scheduler.forecast import DEEP, FAR, GONE, NEVER, OPEN, OUTRUN, Window, forecast
+from springtide.scheduler.forecast import (
+    DEEP,
+    FAR,
+    GONE,
+    NEVER,
+    OPEN,
+    OUTRUN,
+    Stopping,
+    StopTime,
+    Window,
+    forecast,
+)
 from springtide.scheduler.model import (
     AmountsAtTime,
     Job,
@@ -55,6 +66,29 @@ def test_a_job_that_fits_starts_now(pool):
 
     assert outlook.starts["a"] == Window(NOW, NOW, NOW)
     assert outlook.standing["vision"].held == 4
+
+
+def test_a_job_that_others_are_paused_for_starts_when_they_have_stopped(pool):
+    borrower = running("b", "speech", 8, 0)
+    snapshot = pool(borrower, Job("owner", "vision", gpus=4))
+    outlook = forecast(snapshot, stops={"b": StopTime(2.0, 20.0, 30.0)})
+    assert outlook.starts["owner"] == Window(NOW + 2, NOW + 20, NOW + 30)
+    assert [(shift.kind, shift.job) for shift in outlook.shifts] == [("paused", "b"), ("started", "owner")]
+
+
+def test_a_job_resumes_after_it_has_stopped_also_where_gpus_are_free(pool):
+    leaving = replace(running("b", "vision", 4, 0), phase=Phase.PAUSING)
+    stopping = [Stopping("b", leaving.placement, StopTime(1.0, 20.0, 30.0))]
+    window = forecast(pool(leaving), stopping=stopping).starts["b"]
+    assert window == Window(NOW + 1, NOW + 20, NOW + 30)
+
+
+def test_a_job_that_gets_gpus_late_ends_that_much_later(pool):
+    leaving = replace(running("b", "vision", 8, 0), phase=Phase.PAUSING, priority=1)
+    next_one, last = Job("a", "vision", gpus=8, expected=100.0), Job("c", "vision", gpus=8, submitted=1.0)
+    stopping = [Stopping("b", leaving.placement, StopTime(20.0, 20.0, 20.0))]
+    starts = forecast(pool(leaving, next_one, last), stopping=stopping).starts
+    assert (starts["a"].likely, starts["c"].likely) == (NOW + 20, NOW + 120)
 
 
 def test_a_job_waits_for_the_one_before_it_as_long_as_that_is_expected_to_run(pool):

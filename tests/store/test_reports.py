@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler.engine import reports
+from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, ledger_writing
 from springtide.scheduler.store.ledger import DAY, HOUR, EndedFact, FactKind, Held, Holding, LedgerEntry, Piece
 from springtide.scheduler.store.records import WriteBatch
@@ -261,3 +262,20 @@ def test_lent_hours_are_those_of_raw_entries_and_quotas(store: Store, by: tuple[
         if seconds > 1e-6
     }
     assert found.total.gpu_hours_lent == pytest.approx(sum(shown.values()))
+
+
+@pytest.mark.parametrize(
+    ("rows", "days", "hint"),
+    [
+        (120_000, 31, "Ask for at most 25 days at a time, or for fewer columns."),
+        (3_000_000, 31, "Ask for at most 1 day at a time, or for fewer columns."),
+        (120_000, 1, "Ask for fewer columns."),
+    ],
+)
+def test_a_report_of_too_many_rows_is_refused_with_the_days_that_are_possible(
+    rows: int, days: int, hint: str
+) -> None:
+    reports.check_rows(reports.MOST_ROWS, days)
+    with pytest.raises(Refusal, match=f"The report has {rows:,} rows; at most 100,000 are possible") as caught:
+        reports.check_rows(rows, days)
+    assert caught.value.hint == hint

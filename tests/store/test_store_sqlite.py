@@ -81,6 +81,13 @@ def test_the_newest_jobs_of_which_few_may_match_are_found_within_the_index_too(
     assert "USING COVERING INDEX ix_jobs_list" in way_of(lite, JobQuery(**chosen))
 
 
+@pytest.mark.parametrize("order", ["newest", "-newest", "running"])
+def test_unfinished_jobs_are_found_without_a_look_at_ended_ones(lite: Store, order: str) -> None:
+    for states in ({"running"}, {"queued", "paused"}, {"queued", "starting", "running", "pausing", "paused"}):
+        query = JobQuery(order=order, states=frozenset(states))
+        assert way_of(lite, query).startswith("SEARCH jobs USING INDEX ix_jobs_ended (ended=?)")
+
+
 def test_the_newest_jobs_are_read_from_the_end_of_an_index_without_sorting(lite: Store) -> None:
     assert way_of(lite, JobQuery(order="newest")) == "SCAN jobs USING INDEX ix_jobs_newest"
     assert way_of(lite, JobQuery(sweep="abc")).startswith("SEARCH jobs USING INDEX ix_jobs_trial (sweep=?)")

@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from springtide.scheduler.client.descriptions import expectation, state_words
+from springtide.scheduler.client.descriptions import expected_start, state_words
 from springtide.scheduler.client.log_text import ESCAPES
 from springtide.scheduler.wire import Job, TrialCounts
 from springtide.scheduler.wording import amount, count, gpus, workers
@@ -114,11 +114,7 @@ def why(job: Job) -> str:
 
 def starts(job: Job, now: float) -> str:
     """Return when a waiting job is expected to start or resume; empty if unknown."""
-    if job.starts is None:
-        return ""
-    has_started = job.trials is not None and job.started is not None
-    verb, who = "resumes" if job.attempt else "starts", "The next trial" if has_started else ""
-    return clean(expectation(job.starts, now, verb, who=who))
+    return clean(expected_start(job, now))
 
 
 def asked(job: Job) -> str:

@@ -12,14 +12,15 @@ from springtide.hub_extension.commands.agents.aliases import Aliases
 from springtide.hub_extension.commands.agents.bounds import clipped, clipped_words, thinned, time_of
 from springtide.hub_extension.commands.agents.questions import MAX_LISTED, ReadMetrics
 from springtide.hub_extension.commands.explain import Explanation, changes, said, standing
-from springtide.hub_extension.commands.jobs import asked, progress, starts
+from springtide.hub_extension.commands.jobs import asked, progress
 from springtide.scheduler.arguments import argument_of
 from springtide.scheduler.client.descriptions import (
     arguments_words,
-    expectation,
+    expected_start,
     facts,
     prospect,
     resumes_from,
+    start_time,
     state_words,
     typed_command,
 )
@@ -90,7 +91,7 @@ def summary(job: Job, now: float, text: int = COMMAND, headline: str = "") -> an
         progress=progress(job),
         started=time_of(job.started),
         ended=time_of(job.ended),
-        starts=starts(job, now),
+        starts=start_time(job, now),
         sweep=job.sweep or "",
         untrusted=answers.JobTexts(
             names=aliases.names,
@@ -138,7 +139,7 @@ def environment_facts(environment: JobEnvironment | None, image: str | None) -> 
 def explanation(found: Explanation, now: float) -> answers.Explanation:
     """Return why a job waits, runs or has ended, and what would change it."""
     job = found.job
-    when = "" if found.starts is None else expectation(found.starts, now)
+    when = expected_start(job, now)
     aliases = aliases_of(job)
     aliases.learn(None if found.starts is None else found.starts.why)
     for change in found.starts_if:

@@ -26,6 +26,7 @@ const shown = {
   accuracy: null,
   drafts: new Map(),
   refusals: new Map(),
+  notes: new Map(),
   asking: null,
   departure: null,
   busy: new Set(),
@@ -66,13 +67,14 @@ function takeView(admin) {
   editing.fields = fieldsOf(typesOf(admin.sums));
 }
 
-async function readRest() {
-  await decisions.read();
-  showLinked();
-  await presets.read();
-  if (site.admin) await groupRules.read();
-  if (site.admin) shown.accuracy = (await attempted(() => call("GET", "forecasts/accuracy"))) ?? shown.accuracy;
-  await trail.read();
+function readRest() {
+  const ofAdmins = site.admin ? [groupRules.read(), readAccuracy()] : [];
+  return Promise.all([decisions.read().then(showLinked), presets.read(), trail.read(), ...ofAdmins]);
+}
+
+async function readAccuracy() {
+  shown.accuracy = (await attempted(() => call("GET", "forecasts/accuracy"))) ?? shown.accuracy;
+  redraw();
 }
 
 /** Brings the request that the address names into view, once. */
@@ -147,6 +149,9 @@ const editing = {
     redraw();
   },
   refusal: (kind, name) => shown.refusals.get(`${kind} ${name}`),
+
+  /** What the last change of a row brought about elsewhere, in sentences. */
+  notes: (kind, name) => shown.notes.get(`${kind} ${name}`) ?? [],
   asking: (key) => shown.asking === key,
   busy: (key) => shown.busy.has(key),
 
@@ -180,8 +185,8 @@ const editing = {
   },
 
   /**
-   * Runs a change; a refusal is shown at its row. The `sent` draft and the busy mark of the row stay until the stored
-   * values were read. A question opened in the meantime stays too.
+   * Runs a change; a refusal, or the notes of the answer, are shown at its row. The `sent` draft and the busy mark of
+   * the row stay until the stored values were read. A question opened in the meantime stays too.
    */
   async change(kind, name, work, sent = draftOf(kind, name)) {
     const key = `${kind} ${name}`;
@@ -190,9 +195,11 @@ const editing = {
     let refusal = null;
     shown.busy.add(key);
     shown.refusals.delete(key);
+    shown.notes.delete(key);
     redraw();
     try {
-      await work();
+      const answer = await work();
+      shown.notes.set(key, answer?.notes ?? []);
     } catch (error) {
       refusal = error;
     }
@@ -225,12 +232,13 @@ const editing = {
       const stored = shown.admin.projects.find((project) => project.name === name);
       const body = bodyOf(readAll(draft.texts), stored, editing.fields);
       if (name === NEW) {
-        await call("PUT", `projects/${encodeURIComponent(newName(draft.texts.name))}`, body);
-      } else {
-        const until = shown.ends.get(name) ?? null;
-        await call("PATCH", `projects/${encodeURIComponent(name)}`, { ...body, version: draft.version, until });
-        shown.ends.delete(name);
+        return call("PUT", `projects/${encodeURIComponent(newName(draft.texts.name))}`, body);
       }
+      const until = shown.ends.get(name) ?? null;
+      const edit = { ...body, version: draft.version, until };
+      const answer = await call("PATCH", `projects/${encodeURIComponent(name)}`, edit);
+      shown.ends.delete(name);
+      return answer;
     });
   },
 

@@ -1,7 +1,7 @@
 /** The report: GPU-hours, waits and costs of a period, as charts and a table, to download and to print. */
 
 import { drawBars, drawTide, projectsOf } from "./report/charts.js";
-import { daysOf, PERIODS, tideColumn } from "./report/period.js";
+import { daysOf, isTide, PERIODS, tideColumn } from "./report/period.js";
 import { drawRows } from "./report/rows.js";
 import { attempted, call, openFile, section, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
@@ -69,12 +69,18 @@ function choose(change) {
 
 async function ask() {
   const days = span();
-  const column = tideColumn(days);
   const reportBy = (by) => attempted(() => call("GET", `report?${new URLSearchParams({ ...days, by })}`));
-  const [tableBy, tideBy] = [columns(), `project,${column}`];
-  const asked = reportBy(tableBy);
-  const [table, tide] = await Promise.all([asked, tideBy === tableBy ? asked : reportBy(tideBy)]);
+  const column = ownTide(days) ?? tideColumn(days);
+  const asked = reportBy(columns());
+  const [table, tide] = await Promise.all([asked, ownTide(days) ? asked : reportBy(`project,${column}`)]);
   return { column, table, tide };
+}
+
+/** The column of times of a table by project and time whose rows are the tide as well; null for other tables. */
+function ownTide(days) {
+  const by = [shown.first, shown.second];
+  const time = by.find((column) => column !== "project");
+  return by.includes("project") && time && isTide(time, days) ? time : null;
 }
 
 function take({ column, table, tide }) {

@@ -1,8 +1,7 @@
 /** The time at which a change ends by itself: its field, and its words. */
 
 import { h } from "./visuals/base/dom.js";
-
-const DAY_S = 86_400;
+import { clock, day, weekday } from "./visuals/base/words.js";
 
 /** A field for the end of a change, empty for one that stays. */
 export function untilField(testid, label = "Until, or empty for good") {
@@ -25,10 +24,8 @@ export function untilOf(form) {
   return text ? new Date(text).getTime() / 1000 : null;
 }
 
-/** `until Fri 27 Nov, 18:00`; the words of a day within a week are its weekday. */
+/** `until 18:00`; of another day `until 2026-11-27 18:00 (Friday)`. */
 export function untilWords(until, now) {
-  const at = new Date(until * 1000);
-  const near = until - now < 6 * DAY_S;
-  const day = near ? { weekday: "long" } : { day: "numeric", month: "short", year: "numeric" };
-  return `until ${at.toLocaleString(undefined, { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" })}`;
+  const words = clock(until, now);
+  return day(until) === day(now) ? `until ${words}` : `until ${words} (${weekday(until)})`;
 }

@@ -20,7 +20,7 @@ from springtide.scheduler.engine.state.pace import expected_course
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import Diagnoses
 from springtide.scheduler.engine.views.read_model import ReadModel
-from springtide.scheduler.forecast import FAR, HORIZON, NEVER, Outlook, Window
+from springtide.scheduler.forecast import AT_ONCE, FAR, HORIZON, NEVER, Outlook, StopTime, Window
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.sentences.budgets import is_limit
@@ -171,15 +171,24 @@ class ForecastCache:
             return
         now, version, planned = self._clock(), self._read_model.version, self._planner.version
         outlook = await self._forecast(self._planner.snapshot(now), wanted, diagnosed=wanted)
+        await self._show(outlook, now, version, planned)
+
+    async def _show(self, outlook: Outlook, now: float, version: int, planned: int) -> dict[str, wire.Starts]:
+        """Keep the starts of an outlook, made at ``now`` with these versions of pool and planner; return them.
+
+        One that hardly differs from what is shown stays as it is shown, so that all who look read the same.
+        """
         code, waits = never_code(self._read_model.nodes), self._read_model.waiting_reason
-        found = {
-            job_id: as_promised(
-                starts_of(window, now, outlook.until, never_of(code, waits(job_id) if window.why else None)),
-                self._starts.get(job_id),
-            )
-            for job_id, window in outlook.starts.items()
-        }
-        changed = [job_id for job_id, start in found.items() if differs(self._starts.get(job_id), start, now)]
+        found, changed = {}, []
+        for job_id, window in outlook.starts.items():
+            known = self._starts.get(job_id)
+            why = never_of(code, waits(job_id) if window.why else None)
+            start = as_promised(starts_of(window, now, outlook.until, why), known)
+            if known is None or differs(known, start, now):
+                changed.append(job_id)
+            else:
+                start = replace(known, at=start.at)
+            found[job_id] = start
         rediagnosed = self._diagnoses.store(outlook.starts_if, planned)
         self._store(found, version)
         for job_id in [
@@ -190,10 +199,23 @@ class ForecastCache:
             del self._starts[job_id], self._version_of[job_id]
         self._publish([*changed, *(rediagnosed - set(changed))])
         await self._record.add({job_id: found[job_id] for job_id in changed})
+        return found
 
     def _store(self, found: Mapping[str, wire.Starts], version: int) -> None:
         self._starts.update(found)
         self._version_of.update(dict.fromkeys(found, version))
+
+    async def look(
+        self, snapshot: Snapshot, asked: list[str], diagnosed: Sequence[str]
+    ) -> tuple[Outlook, dict[str, wire.Starts]]:
+        """Return the outlook from the present snapshot, and the starts of jobs as they are shown from now on.
+
+        ``diagnosed`` are waiting jobs of which is found what lets them start. Raises `Refusal` (503) if it cannot
+        be computed now.
+        """
+        version, planned = self._read_model.version, self._planner.version
+        outlook = await self.what_if(snapshot, asked, diagnosed=diagnosed)
+        return outlook, await self._show(outlook, snapshot.now, version, planned)
 
     # ---------- the pool as it might be
 
@@ -225,15 +247,23 @@ class ForecastCache:
         self, snapshot: Snapshot, asked: list[str], horizon: float = HORIZON, *, diagnosed: Sequence[str]
     ) -> Outlook:
         await self._run_history.loaded()
+        jobs, stop_times = self._read_model.state.jobs, self._run_history.stop_times
         return await self._client.ask(
-            expected_course(snapshot, self._read_model.state.jobs),
+            expected_course(snapshot, jobs),
             asked,
             self._run_history.run_times,
             max_waiting=MAX_WAITING_JOBS,
             horizon=horizon,
             computing_time=COMPUTING_TIME,
             diagnosed=list(diagnosed),
+            stop_of=self._stop_of,
+            stopping=list(stop_times.stopping(jobs.values(), snapshot.now)),
         )
+
+    def _stop_of(self, job: model.Job) -> StopTime:
+        """Return how long a pause of a job takes; none of one that is not submitted."""
+        known = self._read_model.state.jobs.get(job.id)
+        return AT_ONCE if known is None else self._run_history.stop_times.of(known)
 
     async def stop(self) -> None:
         """Stop forecasting, and end the process that computes."""
@@ -312,13 +342,19 @@ def unknown_start(why: str, now: float) -> wire.Starts:
     )
 
 
-def differs(known: wire.Starts | None, found: wire.Starts, now: float) -> bool:
-    """Return whether a start has changed enough to be published."""
-    if known is None or (known.likely is None) != (found.likely is None):
+def differs(known: wire.Starts, found: wire.Starts, now: float) -> bool:
+    """Return whether a start has changed enough to be shown anew. All times that have passed are alike."""
+    if known.why != found.why:
         return True
-    if known.likely is None or found.likely is None:
-        return known.why != found.why
-    return abs(found.likely - known.likely) > max(5.0, NOTABLE_CHANGE * (found.likely - now))
+    times = ((known.earliest, found.earliest), (known.likely, found.likely), (known.latest, found.latest))
+    return any(_apart(before, after, now) for before, after in times)
+
+
+def _apart(before: float | None, after: float | None, now: float) -> bool:
+    if before is None or after is None:
+        return before is not after
+    left = max(0.0, after - now)
+    return abs(left - max(0.0, before - now)) > max(5.0, NOTABLE_CHANGE * left)
 
 
 def _rounded(at: float | None) -> float | None:

@@ -76,8 +76,14 @@ class Questions:
         asked = what_if.asked_jobs(question, self._state, asker.sees)
         snapshot = hypothesis.applied_to(self._planner.snapshot(now))
         diagnosed = [] if question.starts is None or hypothesis.never == GROWS else asked
-        outlook = await self._forecasts.what_if(snapshot, [*asked, *hypothesis.jobs], diagnosed=diagnosed)
-        forecast = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now, waits=self._waits)
+        if hypothesis.is_same_pool and hypothesis.job is None:
+            outlook, starts = await self._forecasts.look(snapshot, asked, diagnosed)
+        else:
+            outlook = await self._forecasts.what_if(snapshot, [*asked, *hypothesis.jobs], diagnosed=diagnosed)
+            starts = what_if.starts_there(outlook, hypothesis, now, waits=self._waits)
+        forecast = what_if.forecast_view(
+            outlook, starts, hypothesis, self._state, sees=asker.sees, now=now, waits=self._waits
+        )
         if hypothesis.job is None or forecast.job is None:
             return forecast
         if not hypothesis.job.spec.options.gpus:

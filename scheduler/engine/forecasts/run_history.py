@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
+from springtide.scheduler.engine.forecasts.stop_times import StopTimes
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -24,11 +25,13 @@ MAX_LOADED = 2_000
 class RunHistory:
     """Run times of ended jobs; passes these jobs on to ``placements``, too.
 
-    ``expected`` are the expected run times of the unfinished jobs of ``state``.
+    ``expected`` are the expected run times of the unfinished jobs of ``state``, ``stop_times`` how long pauses
+    take; ``grace`` is the pool's grace period, in seconds.
     """
 
-    def __init__(self, state: State, placements: Placements) -> None:
+    def __init__(self, state: State, placements: Placements, grace: float) -> None:
         self.run_times = RunTimes()
+        self.stop_times = StopTimes(grace)
         self.expected = ExpectedRunTimes(self.run_times)
         self._placements = placements
         self._learned: set[str] = set()
@@ -88,6 +91,7 @@ class RunHistory:
     def _add(self, job: JobRecord) -> None:
         if not job.rules.learnt:
             return
+        self.stop_times.learn(job)
         if job.spec.options.gpus:
             self.expected.learn(job.spec, job.standing.served / (job.spec.options.workers * job.spec.options.gpus))
         self._placements.learn(job)

@@ -19,12 +19,12 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import Sees, diagnosed
 from springtide.scheduler.engine.views.prospects import is_planned
-from springtide.scheduler.forecast import GONE, NEVER, Outlook, Shift
+from springtide.scheduler.forecast import GONE, NEVER, Outlook, Shift, Window
 from springtide.scheduler.gpu_types import DeclaredTypes, total
 from springtide.scheduler.model import Environment, Node, Project, Reason, Snapshot, Standing
 from springtide.scheduler.refusal import Refusal, invalid_field, unknown_job
 from springtide.scheduler.store.records import JobRecord, JobSpec
-from springtide.scheduler.workload import Line
+from springtide.scheduler.workload import Line, Workload
 
 Members = Mapping[str, Sequence[str]]
 Waits = Callable[[str], Reason | None]
@@ -56,6 +56,11 @@ class Hypothesis:
         if self.job is None:
             return self
         return replace(self, job=self.job.with_standing(usual_runtime=expected(self.job.spec)))
+
+    @property
+    def is_same_pool(self) -> bool:
+        """Whether projects and nodes are those of the pool as it is."""
+        return self.projects is None and self.nodes is None
 
     @property
     def jobs(self) -> list[str]:
@@ -204,6 +209,7 @@ def _resized(node: Node, edit: wire.NodeEdit, declared: DeclaredTypes) -> Node:
 def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
     """Return the ids of the waiting jobs whose start was asked for and is planned, without those without GPUs.
 
+    For a sweep it is that of its first trial in line.
     Raises `Refusal` (404) for a job that the caller may not see; ``sees`` returns whether she may.
     """
     if question.starts is None:
@@ -221,31 +227,60 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
         if job is None or not sees(job.spec.user, job.spec.project):
             raise unknown_job(job_id)
     asked = (state.jobs[job_id] for job_id in dict.fromkeys(question.starts))
-    return [job.id for job in asked if job.spec.options.gpus and is_planned(job)]
+    parts = [_waiting_part(job, state) for job in asked]
+    return [job.id for job in parts if job is not None and job.spec.options.gpus and is_planned(job)]
+
+
+def _waiting_part(job: JobRecord, state: State) -> JobRecord | None:
+    """Return the first trial in line of a sweep, None if none waits; any other job itself."""
+    return job_view.waiting_trial(state.trials_of(job.id)) if job.workload is Workload.SWEEP else job
+
+
+def starts_there(outlook: Outlook, hypothesis: Hypothesis, now: float, *, waits: Waits) -> dict[str, wire.Starts]:
+    """Return the starts of jobs in a hypothetical pool; ``waits`` returns why a job waits in the pool as it is."""
+
+    def never(job_id: str, window: Window) -> Reason:
+        return never_of(hypothesis.never, waits(job_id) if window.why and hypothesis.is_same_pool else None)
+
+    return {
+        job_id: starts_of(window, now, outlook.until, never(job_id, window))
+        for job_id, window in outlook.starts.items()
+    }
 
 
 def forecast_view(
-    outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float, *, waits: Waits
+    outlook: Outlook,
+    starts: Mapping[str, wire.Starts],
+    hypothesis: Hypothesis,
+    state: State,
+    *,
+    sees: Sees,
+    now: float,
+    waits: Waits,
 ) -> wire.Forecast:
-    """Return the view of a forecast for a caller; ``sees`` returns whether she may see a job.
+    """Return the view of a forecast with these starts for a caller; ``sees`` returns whether she may see a job.
 
     ``waits`` returns why a job waits in the pool as it is.
     """
-    same = hypothesis.projects is None and hypothesis.nodes is None
-    starts = {}
-    for job_id, window in outlook.starts.items():
-        why = waits(job_id) if window.why and same else None
-        found = starts_of(window, now, outlook.until, never_of(hypothesis.never, why))
-        if job_view.agreed(job_view.reason(why), found)[1] is not None:
-            starts[job_id] = found
-    hypothetical = None if hypothesis.job is None else starts.pop(hypothesis.job.id, unknown_start(GONE, now))
+
+    def why(job_id: str) -> Reason | None:
+        return waits(job_id) if hypothesis.is_same_pool else None
+
+    of_waiting = {
+        job_id: found
+        for job_id, found in starts.items()
+        if job_view.agreed(job_view.reason(why(job_id)) if found.likely is None else None, found)[1] is not None
+    }
+    hypothetical = None
+    if hypothesis.job is not None:
+        hypothetical = of_waiting.pop(hypothesis.job.id, unknown_start(GONE, now))
     return wire.Forecast(
         at=now,
         until=outlook.until,
         job=hypothetical,
-        starts=starts,
+        starts=of_waiting,
         starts_if={
-            job_id: diagnosed(each, state, waits(job_id) if same else None, sees).alternatives
+            job_id: diagnosed(each, state, why(job_id), sees).alternatives
             for job_id, each in outlook.starts_if.items()
         },
         projects={

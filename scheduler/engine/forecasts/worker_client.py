@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from springtide.scheduler.engine.worker_environment import environment_of_worker
-from springtide.scheduler.forecast import Outlook
+from springtide.scheduler.forecast import Outlook, Stopping, StopTime
 from springtide.scheduler.forecast_worker import LENGTH_BYTES, ForecastReply, ForecastRequest, JobBatch, framed
 from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Job, Snapshot
@@ -53,12 +53,15 @@ class ForecastClient:
         horizon: float,
         computing_time: float,
         diagnosed: list[str],
+        stop_of: Callable[[Job], StopTime],
+        stopping: list[Stopping],
     ) -> Outlook:
         """Return the outlook from a snapshot, for the jobs ``asked`` or for all waiting ones.
 
         ``times`` are the run times of ended jobs, ``max_waiting`` the number of waiting jobs to take into account,
         ``horizon`` and ``computing_time`` seconds. ``diagnosed`` are waiting jobs of which is found what lets them
-        start. Raises `ForecastError`.
+        start. ``stop_of`` returns how long a pause of a job takes, ``stopping`` are the attempts that stop now.
+        Raises `ForecastError`.
         """
         async with self._lock:
             if self._idle_timer is not None:
@@ -66,7 +69,13 @@ class ForecastClient:
             try:
                 async with asyncio.timeout(REPLY_TIMEOUT):
                     reply = await self._exchange(
-                        snapshot, asked, times, (max_waiting, horizon, computing_time), diagnosed
+                        snapshot,
+                        asked,
+                        times,
+                        bounds=(max_waiting, horizon, computing_time),
+                        diagnosed=diagnosed,
+                        stop_of=stop_of,
+                        stopping=stopping,
                     )
             except BaseException as error:
                 await self._end(kill=True)
@@ -91,8 +100,11 @@ class ForecastClient:
         snapshot: Snapshot,
         asked: list[str] | None,
         times: RunTimes,
+        *,
         bounds: tuple[int, float, float],
         diagnosed: list[str],
+        stop_of: Callable[[Job], StopTime],
+        stopping: list[Stopping],
     ) -> ForecastReply:
         process = await self._running()
         assert process.stdin is not None
@@ -103,7 +115,8 @@ class ForecastClient:
         contents = []
         for batch in batches:
             kind_of = [kinds.setdefault(past, len(kinds)) if (past := _past(job, times)) else -1 for job in batch]
-            contents.append(framed(msgspec.msgpack.encode(JobBatch(list(batch), kind_of))))
+            stops = [stop_of(job) for job in batch]
+            contents.append(framed(msgspec.msgpack.encode(JobBatch(list(batch), kind_of, stops))))
             await asyncio.sleep(0)
         max_waiting, horizon, computing_time = bounds
         request = ForecastRequest(
@@ -119,6 +132,7 @@ class ForecastClient:
             horizon,
             computing_time,
             diagnosed,
+            stopping,
         )
         for content in (framed(msgspec.msgpack.encode(request)), *contents):
             process.stdin.write(content)

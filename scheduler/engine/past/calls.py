@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from math import floor
 
 from springtide.scheduler import wire
@@ -54,12 +55,12 @@ class PastCalls:
     async def begin(self, person: str, question: wire.PastWhatIf, known: Collection[str] | None) -> wire.PastRun:
         """Begin a calculation for a person, with figures of projects that are ``known`` (None: of all).
 
-        A person's next question ends the one before. Raises `Refusal` if nothing was recorded in that time, for a
-        time that has not begun or ends before it starts, and for changes that the pool cannot have.
+        A person's next question ends the one before. Raises `Refusal` for a time that has not begun or ends before
+        it starts. A calculation fails if nothing was recorded in that time, or the pool cannot have the changes.
         """
-        since = await self._threads.read(recorded_since)
-        prepared = await self._prepared(*self._span(question, since))
-        return self.runs.begin(person, question, None if known is None else sorted(known), prepared)
+        span = self._span(question, await self._threads.read(recorded_since))
+        own = None if known is None else sorted(known)
+        return self.runs.begin(person, question, own, partial(self._prepared, *span), self._scenarios.get(span))
 
     def _span(self, question: wire.PastWhatIf, since: float | None) -> tuple[float, float]:
         now = self._clock()

@@ -9,8 +9,9 @@ import logging
 import secrets
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import msgspec
 
@@ -49,6 +50,10 @@ class Prepared:
     simulated: bool
 
 
+Prepare: TypeAlias = Callable[[], Awaitable[Prepared]]
+"""Reads a span of the past; raises `Refusal` if nothing was recorded in it."""
+
+
 @dataclass(slots=True)
 class _Run:
     """A calculation of a person. ``known`` are the projects with figures of their own, None for all."""
@@ -56,7 +61,7 @@ class _Run:
     id: str
     question: wire.PastWhatIf
     known: tuple[str, ...] | None
-    prepared: Prepared
+    prepare: Prepare
     state: str = "waiting"
     progress: float = 0.0
     why: str = ""
@@ -74,10 +79,6 @@ class _Run:
             why=self.why,
             comparison=self.comparison,
         )
-
-    def forget_scenario(self) -> None:
-        """Drop the scenario, which is large, once it is no longer needed."""
-        self.prepared = replace(self.prepared, scenario=b"")
 
     @property
     def over(self) -> bool:
@@ -97,16 +98,19 @@ class PastRuns:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(
-        self, person: str, question: wire.PastWhatIf, known: Sequence[str] | None, prepared: Prepared
+        self,
+        person: str,
+        question: wire.PastWhatIf,
+        known: Sequence[str] | None,
+        prepare: Prepare,
+        prepared: Prepared | None = None,
     ) -> wire.PastRun:
-        """Begin a calculation for a person, or return the answer if it is known."""
+        """Begin a calculation for a person, or return the answer if it is known; ``prepared`` if the past is."""
         self.cancel(person)
         own = None if known is None else tuple(known)
-        run = _Run(secrets.token_hex(8), question, own, prepared)
+        run = _Run(secrets.token_hex(8), question, own, prepare)
         self._runs.put(person, run)
-        if (answer := self._answers.get(_key(run, question.changes))) is not None:
-            run.state, run.progress, run.comparison = "done", 1.0, answer
-            run.forget_scenario()
+        if prepared is not None and self._is_answered(run, prepared):
             return run.view
         run.task = asyncio.get_running_loop().create_task(self._calculate(run))
         self._tasks.add(run.task)
@@ -153,6 +157,8 @@ class PastRuns:
             async with self._turn, asyncio.timeout(LONGEST):
                 run.state = "running"
                 await self._ask(run)
+        except Refusal as refusal:
+            run.state, run.why = "failed", f"{refusal.message} {refusal.hint}".strip()
         except TimeoutError:
             run.state, run.why = "failed", TOO_LONG
         except asyncio.CancelledError:
@@ -161,11 +167,19 @@ class PastRuns:
         except Exception:
             logger.exception("What would have been could not be calculated.")
             run.state, run.why = "failed", FAILED
-        finally:
-            run.forget_scenario()
+
+    def _is_answered(self, run: _Run, prepared: Prepared) -> bool:
+        """Return whether the answer is known, which the calculation then has."""
+        answer = self._answers.get(_key(run, prepared, run.question.changes))
+        if answer is not None:
+            run.state, run.progress, run.comparison = "done", 1.0, answer
+        return answer is not None
 
     async def _ask(self, run: _Run) -> None:
-        prepared, baseline = run.prepared, _key(run)
+        prepared = await run.prepare()
+        if self._is_answered(run, prepared):
+            return
+        baseline = _key(run, prepared)
         unchanged = self._unchanged.get(baseline)
         known = None if run.known is None else list(run.known)
         question = PastQuestion(prepared.scenario, run.question.changes, known, unchanged)
@@ -186,7 +200,7 @@ class PastRuns:
             currency=prepared.currency,
             simulated=prepared.simulated,
         )
-        self._answers.put(_key(run, run.question.changes), run.comparison)
+        self._answers.put(_key(run, prepared, run.question.changes), run.comparison)
         run.state, run.progress = "done", 1.0
 
     async def _answer(self, question: bytes, run: _Run) -> PastProgress:
@@ -216,8 +230,8 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
-def _key(run: _Run, changes: wire.PastChanges | None = None) -> str:
+def _key(run: _Run, prepared: Prepared, changes: wire.PastChanges | None = None) -> str:
     """Return what identifies the unchanged outcome of a calculation, or with ``changes`` its answer."""
-    digest = hashlib.sha256(run.prepared.scenario)
+    digest = hashlib.sha256(prepared.scenario)
     digest.update(msgspec.json.encode((run.known, changes)))
     return digest.hexdigest()

@@ -202,11 +202,11 @@ def change_job(
         case JobChange.PAUSE if job.workload is Workload.SWEEP:
             requests.pause(transaction, job, by)
         case JobChange.RESUME if job.workload is Workload.SWEEP:
-            requests.resume(transaction, job)
+            requests.resume(transaction, job, by)
         case JobChange.PAUSE:
             transaction.apply(lifecycle.hold(job, by, transaction.now))
         case JobChange.RESUME:
-            transaction.apply(lifecycle.resume(job))
+            transaction.apply(lifecycle.resume(job, by, transaction.now))
         case JobChange.FINISH:
             _check_finishable(job)
             transaction.apply(lifecycle.finish(job, by, transaction.now))
@@ -236,7 +236,7 @@ def hold_job(transaction: Transaction, job: JobRecord, hold: Hold, *, finish: bo
             hint="Release it first to hold it for another reason.",
         )
     for each in with_parts(transaction, job):
-        held = transaction.apply(lifecycle.put_on_hold(each, hold))
+        held = transaction.apply(lifecycle.put_on_hold(each, hold, transaction.now))
         if not finish and held.live is not None and not held.standing.stopping:
             transaction.apply(lifecycle.pause(held, messages.paused_for_hold(hold), transaction.now))
     about = {"user": job.spec.user, "name": job.spec.name}
@@ -256,7 +256,9 @@ def release_job(transaction: Transaction, job: JobRecord, by: str, user: str | N
     if hold.project:
         message = f"The job {given(job.id)} is on hold because its project {given(hold.project)} is frozen."
         raise Refusal(409, "frozen", message, hint="Unfreeze the project, or move the job to another one.")
-    parts = [transaction.apply(lifecycle.release(each)) for each in with_parts(transaction, job)]
+    parts = [
+        transaction.apply(lifecycle.release(each, by, transaction.now)) for each in with_parts(transaction, job)
+    ]
     new = None if user == job.spec.user else user
     if new is not None and any(each.live is not None for each in parts):
         raise Refusal(
@@ -267,7 +269,7 @@ def release_job(transaction: Transaction, job: JobRecord, by: str, user: str | N
         )
     if new is not None:
         for each in parts:
-            transaction.give_job(each, new)
+            transaction.give_job(each, new, by)
     before = {"user": job.spec.user, "name": job.spec.name, "by": hold.by, "reason": hold.reason}
     after = {} if new is None else {"user": new}
     transaction.add_audit_entry(by, "job.release", job.id, before, after, project=job.spec.project)

@@ -102,8 +102,12 @@ def _leave_job(transaction: Transaction, job: JobRecord, leaver: Leaver, by: str
         return
     for part in parts:
         hold = part.standing.hold
-        kept = part if hold is None or hold.by != POOL else transaction.apply(lifecycle.release(part))
-        transaction.give_job(kept, leaver.to)
+        kept = (
+            part
+            if hold is None or hold.by != POOL
+            else transaction.apply(lifecycle.release(part, by, transaction.now))
+        )
+        transaction.give_job(kept, leaver.to, by)
     about, after = {"user": leaver.name, "name": job.spec.name}, {"user": leaver.to}
     transaction.add_audit_entry(by, "job.give", job.id, about, after, project=job.spec.project)
     left.steps.append(
@@ -120,7 +124,9 @@ def _entered(job: JobRecord, heir: str) -> str:
 
 
 def _pause(transaction: Transaction, job: JobRecord, hold: Hold) -> None:
-    held = job if job.standing.hold is not None else transaction.apply(lifecycle.put_on_hold(job, hold))
+    held = job
+    if job.standing.hold is None:
+        held = transaction.apply(lifecycle.put_on_hold(job, hold, transaction.now))
     if held.live is not None and not held.standing.stopping:
         transaction.apply(lifecycle.pause(held, messages.paused_for_hold(hold), transaction.now))
 

@@ -8,10 +8,12 @@ from typing import Any
 from msgspec import UNSET
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.requests.control import check_bytes, check_unfinished, with_parts
 from springtide.scheduler.engine.requests.validation import ValidationContext, validate_edit
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.model import Reason
 from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field
 from springtide.scheduler.store.records import Edited, JobRecord, JobSpec
 from springtide.scheduler.wording import exactly, given
@@ -59,8 +61,10 @@ def edit_job(
     if project != job.spec.project and after.stored:
         check_bytes(transaction, after, settings)
     specs = [_edited(part, project, _changes(part, edit), context, beyond_ranges=beyond_ranges) for part in parts]
+    did = _did(job.spec, after, reason, by)
     for part, spec in zip(parts, specs, strict=True):
-        transaction.respecify(part.with_standing(reserved=(), turn=False), spec)
+        free = part.with_standing(reserved=(), turn=False).with_act(transaction.now, did)
+        transaction.respecify(free, spec)
     _record(transaction, job.spec, after, reason, by)
     if by != job.spec.user:
         _tell(transaction, job.spec, after, reason, by)
@@ -96,6 +100,15 @@ def _edited(
         message = f"The time limit is {exactly(limit)}, and the job has run for {exactly(ran)} already."
         raise invalid_field("time_limit", message, "Choose a longer time, or cancel the job.")
     return spec
+
+
+def _did(before: JobSpec, after: JobSpec, reason: str, by: str) -> Reason:
+    """Return who changed which options of a job, and from which project to which it was moved."""
+    was, now = _shown(before), _shown(after)
+    options = tuple(name for name in wire.OPTIONS_EDITED if was[name] != now[name])
+    moved = before.project if before.project != after.project else ""
+    to = after.project if moved else ""
+    return messages.did("edit", by, options=options, before=moved, project=to, detail=reason)
 
 
 def _record(transaction: Transaction, before: JobSpec, after: JobSpec, reason: str, by: str) -> None:

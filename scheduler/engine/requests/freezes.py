@@ -68,9 +68,9 @@ def follow(transaction: Transaction) -> None:
         if job.state.final or (hold is not None and not hold.project):
             continue
         if wanted is None:
-            transaction.apply(lifecycle.release(job))
+            transaction.apply(lifecycle.release(job, POOL, transaction.now))
         elif wanted != hold:
-            transaction.apply(lifecycle.put_on_hold(job, wanted))
+            transaction.apply(lifecycle.put_on_hold(job, wanted, transaction.now))
 
 
 def hold_of(transaction: Transaction, project: str) -> Hold | None:

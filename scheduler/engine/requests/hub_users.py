@@ -136,8 +136,8 @@ def _follow_job(transaction: Transaction, job: JobRecord, owner: HubUser) -> Non
     if hold is not None and hold.by != POOL and not hold.project:
         return
     if owner.standing is HubStanding.MEMBER:
-        transaction.apply(lifecycle.release(job))
+        transaction.apply(lifecycle.release(job, POOL, transaction.now))
         return
     words = LEFT if owner.standing is HubStanding.LEFT else OUTSIDE
     why = Hold(POOL, words.format(name=owner.name), transaction.now)
-    transaction.apply(lifecycle.put_on_hold(job, why))
+    transaction.apply(lifecycle.put_on_hold(job, why, transaction.now))

@@ -13,7 +13,7 @@ from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.messages import utc
 from springtide.scheduler.engine.requests import bookings, presets, quotas, ranges
 from springtide.scheduler.engine.state.booked import changed_quotas
-from springtide.scheduler.engine.state.endings import check_until, end_at, until_of
+from springtide.scheduler.engine.state.endings import check_until, end_at, until_of, value_before
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import amount_words, limit_of, quota_of
@@ -234,7 +234,7 @@ def newly_lost(transaction: Transaction, before: Container[EndingKey], members: 
             ending = transaction.endings[key]
             field, name = ending.kind.value.replace("_", " "), wording.given(ending.subject)
             found.append(
-                f"The {field} of {name} cannot return to its value before at {utc(ending.until)}: {why} "
+                f"The {field} of {name} cannot return to {value_before(ending)} at {utc(ending.until)}: {why} "
                 "It stays as it is until that fits."
             )
     return found

@@ -34,6 +34,7 @@ from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
 from springtide.scheduler.store.records import JobSpec
 from springtide.scheduler.store.tables import ProjectRecord
 from springtide.scheduler.wire.submission import checked
+from springtide.scheduler.wording import exactly
 
 OF_JOBS_ALONE = ("priority", "time_limit")
 """The options that an accepted job may have outside the ranges of its project, if who sets these has agreed."""
@@ -215,8 +216,8 @@ def _check_names(name: str, options: wire.JobOptions) -> None:
 def _check_grace(options: wire.JobOptions, settings: EngineSettings) -> None:
     grace = options.grace
     if grace is not None and grace > settings.max_grace:
-        most = f"{settings.max_grace:g} s"
-        raise invalid_field("grace", f"The grace period is {grace:g} s; this pool allows at most {most}.")
+        most = exactly(settings.max_grace)
+        raise invalid_field("grace", f"The grace period is {exactly(grace)}; this pool allows at most {most}.")
 
 
 def _check_test_run(submission: wire.Submission) -> None:

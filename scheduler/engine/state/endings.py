@@ -7,8 +7,10 @@ from typing import Any
 
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.tables import Ending, EndingKey
+from springtide.scheduler.store.tables import Ending, EndingKey, EndingKind
+from springtide.scheduler.wording import amount, quoted
 
 TRY_AGAIN = 60.0
 """Time until a value that could not return is tried again, in seconds."""
@@ -40,6 +42,19 @@ def until_of(endings: Mapping[EndingKey, Ending], key: EndingKey) -> float | Non
     """Return when a change ends by itself, None if it does not."""
     ending = endings.get(key)
     return None if ending is None else ending.until
+
+
+def value_before(ending: Ending) -> str:
+    """Return the value that returns at the end, in words: ``2``, ``2 a100``, ``none``.
+
+    After several changes with ends it is the one before all of them.
+    """
+    value = ending.before
+    if ending.kind is EndingKind.PARENT:
+        return quoted(value) if value else "none"
+    if ending.kind in {EndingKind.RANGES, EndingKind.IDLE_RULE}:
+        return "what it was before"
+    return amount(value) if isinstance(value, float) else amount_words(value)
 
 
 def is_due(ending: Ending, now: float) -> bool:

@@ -118,6 +118,7 @@ def start(
         reason=why,
         error="",
         turn=turn,
+        last_turn=now if turn else job.standing.last_turn,
     ).with_attempt(attempt)
     return started, (Effect(Action.LAUNCH, job.id, number),)
 
@@ -131,44 +132,54 @@ def hold(job: JobRecord, by: str, now: float) -> Transition:
     """Pause the job until it is resumed, for the user ``by``."""
     if job.state in FINAL or job.standing.stopping or job.standing.held:
         return job, ()
-    held = job.with_standing(held=True, by=by, reserved=())
+    held = job.with_standing(held=True, by=by, reserved=()).with_act(now, messages.did("pause", by))
     if job.live is None:
         kept = job.state is JobState.PAUSED and last_end(job) is not None
         return held.with_standing(state=JobState.PAUSED, reason=messages.held_by(by, kept=kept)), ()
     return _ask(held, Asked.PAUSE, messages.held_by(by), now)
 
 
-def resume(job: JobRecord) -> Transition:
-    """Let a job that a user paused wait for GPUs again."""
+def resume(job: JobRecord, by: str, now: float) -> Transition:
+    """Let a job that a user paused wait for GPUs again, for the user ``by``."""
     if job.state in FINAL or job.standing.stopping or not job.standing.held:
         return job, ()
-    free = job.with_standing(held=False, by="", not_before=0.0)
+    free = job.with_standing(held=False, by="", not_before=0.0).with_act(now, messages.did("resume", by))
     if job.live is None:
         free = free.with_standing(state=_waiting(job), reason=last_end(job))
     return free, ()
 
 
-def put_on_hold(job: JobRecord, hold: Hold) -> Transition:
+def put_on_hold(job: JobRecord, hold: Hold, now: float) -> Transition:
     """Let the job not start, or not again while it runs, until it is released; one that is being moved is."""
     if job.state in FINAL or job.standing.stopping:
         return job, ()
-    return job.with_standing(hold=hold, reserved=job.standing.reserved if job.live is not None else ()), ()
+    before = job.standing.hold
+    held = job.with_standing(hold=hold, reserved=job.standing.reserved if job.live is not None else ())
+    if before is None or (before.by, before.reason, before.project) != (hold.by, hold.reason, hold.project):
+        held = held.with_act(now, messages.did("hold", hold.by, detail=hold.reason, project=hold.project))
+    return held, ()
 
 
-def release(job: JobRecord) -> Transition:
-    """Let a job that was put on hold start again."""
-    return (job if job.standing.hold is None else job.with_standing(hold=None, not_before=0.0)), ()
+def release(job: JobRecord, by: str, now: float) -> Transition:
+    """Let a job that was put on hold start again, for the person ``by``."""
+    hold = job.standing.hold
+    if hold is None:
+        return job, ()
+    free = job.with_standing(hold=None, not_before=0.0)
+    return free.with_act(now, messages.did("release", by, project=hold.project)), ()
 
 
 def cancel(job: JobRecord, by: str, now: float, *, at_once: bool = False) -> Transition:
     """End the job for good, for the user ``by``; ``at_once`` leaves its program no time to save."""
     cancelling = job.standing.stopping == messages.CANCEL
-    if job.state in FINAL or (cancelling and not at_once):
+    ends_now = job.live is not None and job.live.asked is Asked.KILL_NOW
+    if job.state in FINAL or (cancelling and (ends_now or not at_once)):
         return job, ()
     why = job.standing.reason if cancelling and job.standing.reason else messages.cancelled_by(by)
     if job.live is None:
         return _end(job, JobState.CANCELLED, now, why), ()
     cancelled = job if cancelling else job.with_standing(stopping=messages.CANCEL, by=by, reserved=())
+    cancelled = _with_request(cancelled).with_act(now, messages.did("end-now" if at_once else "cancel", by))
     return _ask(cancelled, Asked.KILL_NOW if at_once else Asked.KILL, why, now)
 
 
@@ -186,7 +197,8 @@ def time_up(job: JobRecord, now: float) -> Transition:
     """End the job because it has reached its time limit."""
     if job.live is None or job.standing.stopping:
         return job, ()
-    return _ask(job.with_standing(stopping=messages.TIME_LIMIT, reserved=()), Asked.KILL, _time_is_up(job), now)
+    ending = _with_request(job.with_standing(stopping=messages.TIME_LIMIT, reserved=()))
+    return _ask(ending, Asked.KILL, _time_is_up(job), now)
 
 
 def _time_is_up(job: JobRecord) -> Reason:
@@ -258,6 +270,15 @@ def check_time_limit(job: JobRecord, now: float) -> Transition:
     return job, ()
 
 
+def _with_request(job: JobRecord) -> JobRecord:
+    """Return a job that is about to be ended for good, with the pause that its attempt was asked for before."""
+    live = job.live
+    if live is None or live.asked is not Asked.PAUSE or live.asked_why is None or live.asked_at is None:
+        return job
+    is_known = any(each.at == live.asked_at for each in job.standing.acts)
+    return job if is_known else job.with_act(live.asked_at, live.asked_why)
+
+
 def _ask(job: JobRecord, asked: Asked, why: Reason, now: float) -> Transition:
     attempt = job.live
     if attempt is None:
@@ -284,9 +305,15 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
         deleted=_shifted(standing.deleted, seconds),
         unsaved=_shifted(standing.unsaved, seconds),
         reported=_shifted(standing.reported, seconds),
+        last_turn=_shifted(standing.last_turn, seconds),
     )
     if live is None:
         return shifted
+    shifted = shifted.with_standing(
+        acts=tuple(
+            each._replace(at=each.at + seconds) if each.at >= live.created else each for each in standing.acts
+        )
+    )
     return shifted.with_attempt(
         structs.replace(
             live,
@@ -522,7 +549,7 @@ def _is_closed_to_owner(job: JobRecord, ended: Exit) -> bool:
 
 def _closed_to_owner(job: JobRecord, ended: Exit, at: float) -> tuple[JobRecord, AttemptState, Reason]:
     why = messages.closed_to_owner(ended.detail, job.standing.former, job.spec.user)
-    waiting, _ = put_on_hold(_wait(job, why), Hold(POOL, sentences.text(why), at))
+    waiting, _ = put_on_hold(_wait(job, why), Hold(POOL, sentences.text(why), at), at)
     return waiting, AttemptState.BLOCKED, why
 
 

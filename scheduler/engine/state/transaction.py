@@ -12,6 +12,7 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler.clock import ClockAnchor
+from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import known_types, lifecycle
 from springtide.scheduler.engine.state.blocks import LaunchStop
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
@@ -354,9 +355,13 @@ class Transaction(Tables):
             if holding.job and (renamed := holding.renamed(old, new)) is not holding:
                 self.holdings.put(renamed)
 
-    def give_job(self, job: JobRecord, user: str) -> None:
-        """Make another person the owner of a job. It no longer answers to its submission key, which was hers."""
-        given = job.with_standing(former=job.standing.former or job.spec.user)
+    def give_job(self, job: JobRecord, user: str, by: str) -> None:
+        """Make another person the owner of a job, for the person ``by``.
+
+        It no longer answers to its submission key, which was the former owner's.
+        """
+        why = messages.did("give", by, before=job.spec.user, user=user)
+        given = job.with_standing(former=job.standing.former or job.spec.user).with_act(self.now, why)
         self.respecify(given, structs.replace(job.spec, user=user, key=None))
 
     def respecify(self, job: JobRecord, spec: JobSpec) -> JobRecord:

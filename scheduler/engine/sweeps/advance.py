@@ -85,7 +85,8 @@ def _pause_itself(transaction: Transaction, sweep: JobRecord, failed: int) -> Jo
         if trial.live is None and not trial.awaits_person:
             held = transaction.apply(lifecycle.hold(trial, "", transaction.now))
             transaction.put_job(held.with_standing(reason=why))
-    return sweep.with_standing(held=True, by="", reason=why)
+    paused = sweep.with_standing(held=True, by="", reason=why)
+    return paused.with_act(transaction.now, messages.did("pause", ""))
 
 
 def _share_service(transaction: Transaction, sweep: str, ended: float) -> None:

@@ -35,27 +35,31 @@ def pause(transaction: Transaction, sweep: JobRecord, by: str) -> None:
     """Begin no more trials, and pause those that are unfinished, for the user ``by``."""
     if sweep.standing.held or sweep.standing.stopping:
         return
-    transaction.put_job(sweep.with_standing(held=True, by=by, reason=messages.held_by(by)))
+    paused = sweep.with_standing(held=True, by=by, reason=messages.held_by(by))
+    transaction.put_job(paused.with_act(transaction.now, messages.did("pause", by)))
     for trial in transaction.trials_of(sweep.id):
         transaction.apply(lifecycle.hold(trial, by, transaction.now))
 
 
-def resume(transaction: Transaction, sweep: JobRecord) -> None:
-    """Resume a paused sweep and its paused trials."""
+def resume(transaction: Transaction, sweep: JobRecord, by: str) -> None:
+    """Resume a paused sweep and its paused trials, for the user ``by``."""
     if not sweep.standing.held:
         return
     standing = replace(_standing(sweep), failed_in_row=0)
-    transaction.put_job(sweep.with_standing(held=False, by="", reason=None, sweep=standing))
+    resumed = sweep.with_standing(held=False, by="", reason=None, sweep=standing)
+    transaction.put_job(resumed.with_act(transaction.now, messages.did("resume", by)))
     for trial in transaction.trials_of(sweep.id):
-        transaction.apply(lifecycle.resume(trial))
+        transaction.apply(lifecycle.resume(trial, by, transaction.now))
 
 
 def cancel(transaction: Transaction, sweep: JobRecord, by: str, *, at_once: bool = False) -> None:
     """Cancel the rest: end all unfinished trials, ``at_once`` without time to save, and begin no more."""
-    if not sweep.standing.stopping:
-        transaction.put_job(sweep.with_standing(held=False, stopping=messages.CANCEL, by=by, reason=None))
-    elif not at_once:
+    if sweep.standing.stopping and not at_once:
         return
+    noted = sweep.with_act(transaction.now, messages.did("end-now" if at_once else "cancel", by))
+    if not sweep.standing.stopping:
+        noted = noted.with_standing(held=False, stopping=messages.CANCEL, by=by, reason=None)
+    transaction.put_job(noted)
     for trial in transaction.trials_of(sweep.id):
         transaction.apply(lifecycle.cancel(trial, by, transaction.now, at_once=at_once))
 

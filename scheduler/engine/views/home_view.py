@@ -10,6 +10,7 @@ from typing import Final
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.state.booked import times
+from springtide.scheduler.engine.state.endings import value_before
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views.lending import lent
@@ -284,7 +285,7 @@ def _freezes(state: State) -> Iterator[CalendarEntry]:
 
 def _changes(state: State) -> Iterator[CalendarEntry]:
     for each in state.endings.values():
-        yield _end(each.until, "change", f"{_what(each)} returns to the value before.", _place(each))
+        yield _end(each.until, "change", f"{_what(each)} returns to {value_before(each)}.", _place(each))
 
 
 def _bookings(state: State) -> Iterator[CalendarEntry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN, last_end, pau
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Sees
+from springtide.scheduler.engine.views.job_story import story
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.engine.views.shown_state import shown_attempt, shown_state
 from springtide.scheduler.gpu_types import machine_of
@@ -230,7 +231,9 @@ def _record_apart(record: JobRecord) -> JobRecord:
         )
         for each in record.attempts
     )
-    return JobRecord(record.spec, record.standing, attempts).with_standing(reason=apart(record.standing.reason))
+    acts = tuple(each._replace(why=_apart(each.why, record.spec.project)) for each in record.standing.acts)
+    shown = JobRecord(record.spec, record.standing, attempts)
+    return shown.with_standing(reason=apart(record.standing.reason), acts=acts)
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -336,15 +339,14 @@ def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
     ]
 
 
-def waiting_trial(sweep: JobRecord, context: ViewContext) -> JobRecord | None:
-    """Return a sweep's first trial in line, None if none waits."""
-    trials = context.trials_of(sweep.id)
+def waiting_trial(trials: Sequence[JobRecord]) -> JobRecord | None:
+    """Return the first trial in line of the unfinished ones of a sweep, None if none waits."""
     return next((each for each in trials if each.live is None and not each.awaits_person), None)
 
 
 def place(record: JobRecord, context: ViewContext) -> int | None:
     """Return the place in line of a waiting job, or of a sweep's waiting trial; None if none waits."""
-    waits = waiting_trial(record, context) if record.workload is Workload.SWEEP else record
+    waits = waiting_trial(context.trials_of(record.id)) if record.workload is Workload.SWEEP else record
     if waits is None or not _in_line(waits):
         return None
     return context.place_in_line(waits.id)
@@ -376,7 +378,7 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
         "borrowed": sum(map(context.borrowing.of, live)),
     }
     now = _now(sweep, standing, held)
-    waits = waiting_trial(sweep, context)
+    waits = waiting_trial(trials)
     why = None if waits is None else job_reason(waits, context)
     if why is None:
         return _rendered(now)
@@ -509,7 +511,7 @@ def _slow(job: JobRecord, context: ViewContext) -> messages.Params:
     )
 
 
-NAMING = ("reason", "starts_if", "attempts")
+NAMING = ("reason", "starts_if", "attempts", "story")
 """The job's fields that may name others."""
 
 
@@ -526,15 +528,23 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
     return apart.with_names(Named(foreign, {name: getattr(view, name) for name in NAMING}))
 
 
-def _projects_named(view: wire.Job) -> frozenset[str]:
-    whys = (view.reason, *(why for each in view.attempts for why in (each.why, each.ended_why)))
-    return frozenset().union(*(sentences.projects_named(why.params) for why in whys if why is not None))
+def _projects_named(record: JobRecord, view: wire.Job) -> frozenset[str]:
+    """Return the projects of the jobs that a view names: in its reason, its attempts and what happened."""
+    named = [sentences.projects_named(why.params) for why in _kept_reasons(record) if why is not None]
+    now = frozenset() if view.reason is None else sentences.projects_named(view.reason.params)
+    return now.union(*named)
+
+
+def _kept_reasons(record: JobRecord) -> Iterator[model.Reason | None]:
+    for each in record.attempts:
+        yield from (each.why, each.asked_why, each.ended_why)
+    yield from (each.why for each in record.standing.acts)
 
 
 def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) -> tuple[wire.Job, frozenset[str]]:
     """Return the view of a job, and the projects of the jobs that it names."""
     spec, standing, live = record.spec, record.standing, record.live
-    waits = waiting_trial(record, context) if record.workload is Workload.SWEEP else record
+    waits = waiting_trial(context.trials_of(record.id)) if record.workload is Workload.SWEEP else record
     line = place(record, context)
     attempts = _attempts(record, context, 0 if full else -LISTED_ATTEMPTS)
     in_line = waits is not None and _in_line(waits)
@@ -568,6 +578,7 @@ def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) ->
         held=attempts[-1].gpus if live is not None else [],
         attempt=standing.attempt,
         attempts=attempts,
+        story=story(record) if full else [],
         grace=spec.options.grace_in(context.grace),
         progress=progress(record),
         usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
@@ -598,7 +609,7 @@ def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) ->
         submitted_by=spec.submitters[-1] if spec.submitters else None,
         environment=environment_view(spec) if full else None,
     )
-    return view, _projects_named(view) | (frozenset() if found is None else found.projects)
+    return view, _projects_named(record, view) | (frozenset() if found is None else found.projects)
 
 
 def _shown_options(options: wire.JobOptions) -> wire.JobOptions:

@@ -14,6 +14,7 @@ from springtide.scheduler import sentences, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.requests import change_requests
 from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.state.endings import value_before
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -269,7 +270,7 @@ def _endings(state: State, now: float) -> Iterator[Need]:
     for each in state.endings.values():
         of_rule = each.kind is EndingKind.IDLE_RULE
         subject = each.subject.partition(" ")[2] if of_rule else each.subject
-        params = {"what": WORDS[each.kind], "subject": subject}
+        params = {"what": WORDS[each.kind], "subject": subject, "before": value_before(each)}
         key = f"{each.kind}.{each.subject}.{each.until:.0f}"
         actions = [_page("open", "Change it", "workspaces")] if of_rule else change
         project = each.subject if each.kind not in {EndingKind.PERSON, EndingKind.IDLE_RULE} else ""

@@ -213,7 +213,7 @@ class ReadModel:
         job = self.state.jobs.get(job_id)
         if job is None or job.workload is not Workload.SWEEP:
             return job_id
-        waits = job_view.waiting_trial(job, self.view_context())
+        waits = job_view.waiting_trial(self.state.trials_of(job_id))
         return job_id if waits is None else waits.id
 
     def trial_row(self, trial: JobRecord) -> wire.TrialRow:

@@ -50,14 +50,14 @@ from springtide.scheduler.executors.files.programs import write_programs
 from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
-from springtide.scheduler.executors.local.running import Running, is_alive, restore, running_attempts
+from springtide.scheduler.executors.local.running import Running, restore, running_attempts
 from springtide.scheduler.executors.local.sessions import open_session
 from springtide.scheduler.executors.local.supervision import Supervision, Tracked, track
 from springtide.scheduler.executors.packages.steps import PackageSettings
 from springtide.scheduler.executors.session import Session, SessionSpec
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.records import KILL, KILL_NOW, PAUSE
-from springtide.scheduler.executors.supervisor.table import Process
+from springtide.scheduler.executors.supervisor.table import Process, is_alive
 from springtide.scheduler.model import Checkpoint, Environment, Node
 from springtide.scheduler.own_files import make_own_directory, make_root
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine

@@ -21,10 +21,10 @@ from springtide.scheduler.executors.files.layout import ATTEMPTS, JobPlaces, Lay
 from springtide.scheduler.executors.files.plain import make_directory
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.executors.supervisor.table import (
+    ENDED,
     Process,
     boot_id,
     descendants,
-    process,
     processes,
     seconds_since_boot,
 )
@@ -35,7 +35,6 @@ SUPERVISED = "SPRINGTIDE_SUPERVISED"
 """Variable of a supervisor with its attempt, as JSON, from which `restore` makes missing files again."""
 MARK = "SPRINGTIDE_PAUSE_FILE"
 """Variable of all processes of an attempt: its pause file."""
-GONE = ("Z", "X")
 NO_PROCESS = 0
 _PLACE = re.compile(rf"([A-Za-z0-9][A-Za-z0-9_.-]{{0,127}})/{ATTEMPTS}/([1-9][0-9]{{0,8}})(/pause)?")
 
@@ -53,7 +52,7 @@ def running_attempts(layout: Layout) -> dict[AttemptKey, Running]:
     roots = tuple(dict.fromkeys(f"{path}/" for path in (layout.jobs, layout.jobs.resolve())))
     found: dict[AttemptKey, Running] = {}
     for each in processes():
-        if each.state in GONE:
+        if each.state in ENDED:
             continue
         supervised = _supervised(each, roots)
         if supervised is not None:
@@ -96,12 +95,6 @@ def environment(pid: int) -> dict[str, str]:
         return {}
     pairs = (os.fsdecode(variable).partition("=") for variable in content.split(b"\0") if variable)
     return {name: value for name, _, value in pairs}
-
-
-def is_alive(each: Process) -> bool:
-    """Return whether this process has not ended."""
-    now = process(each.pid)
-    return now is not None and now.start == each.start and now.state not in GONE
 
 
 def owner(process: Process) -> int:
@@ -187,7 +180,7 @@ def _workers(running: Running) -> list[Process]:
         for descendant in below
         if descendant.parent == running.supervisor.pid
         and descendant.session == descendant.pid
-        and descendant.state not in GONE
+        and descendant.state not in ENDED
     ]
 
 

@@ -25,10 +25,11 @@ from springtide.scheduler.executors.base import (
 from springtide.scheduler.executors.files.layout import JobPlaces, opened, read_exit, read_record, read_run_time
 from springtide.scheduler.executors.files.tail import Tail
 from springtide.scheduler.executors.local.launch import Launcher
-from springtide.scheduler.executors.local.running import GONE, MARK, described, environment, make_places, owner
+from springtide.scheduler.executors.local.running import MARK, described, environment, make_places, owner
 from springtide.scheduler.executors.local.watch import Watcher
 from springtide.scheduler.executors.supervisor.records import REQUESTS, take_lock, write_record
 from springtide.scheduler.executors.supervisor.table import (
+    ENDED,
     Process,
     boot_id,
     descendants,
@@ -36,6 +37,7 @@ from springtide.scheduler.executors.supervisor.table import (
     processes,
     seconds_since_boot,
     send,
+    still_alive,
 )
 from springtide.scheduler.model import Placement, Worker
 
@@ -114,7 +116,7 @@ def _of_session(each: Process, sessions: Mapping[int, int]) -> bool:
     if each.session not in sessions:
         return False
     leader = process(each.session)
-    return leader is None or leader.state in GONE or leader.start == sessions[each.session]
+    return leader is None or leader.state in ENDED or leader.start == sessions[each.session]
 
 
 def leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, int], since: int) -> list[Process]:
@@ -125,7 +127,7 @@ def leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, in
     """
     live = []
     for each in processes():
-        if each.state in GONE or each.start < since:
+        if each.state in ENDED or each.start < since:
             continue
         try:
             uid = owner(each)
@@ -137,12 +139,14 @@ def leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, in
     return live
 
 
-def kill_leftovers(pause_file: Path, uids: Collection[int], sessions: Mapping[int, int], since: int) -> bool:
-    """Kill the processes of the attempt; return whether there were any."""
+def kill_leftovers(
+    pause_file: Path, uids: Collection[int], sessions: Mapping[int, int], since: int, killed: Collection[Process]
+) -> list[Process]:
+    """Kill the processes of the attempt; return them and the ``killed`` ones of earlier calls that still live."""
     live = leftovers(pause_file, uids, sessions, since)
     for survivor in live:
         send(survivor, signal.SIGKILL)
-    return bool(live)
+    return still_alive([*killed, *live])
 
 
 def kill_cgroup(path: Path) -> bool:
@@ -364,7 +368,7 @@ class Supervision:
         except (OSError, KeyError, TypeError, OverflowError):
             return None
         now = process(record["pid"])
-        if now is None or now.start != record.get("start") or now.state in ("Z", "X"):
+        if now is None or now.start != record.get("start") or now.state in ENDED:
             os.close(handle)
             return None
         return handle
@@ -433,11 +437,11 @@ class Supervision:
         sessions = tracked.sessions | dict(record.get("workers", ()))
         pause_file, since = tracked.directory.resolve() / "pause", record.get("start", 0)
         backoff = _backoff()
+        killed: list[Process] = []
         while True:
-            found = await asyncio.to_thread(kill_leftovers, pause_file, tracked.uids, sessions, since)
-            if tracked.cgroup is not None:
-                found = await asyncio.to_thread(kill_cgroup, tracked.cgroup) or found
-            if not found:
+            killed = await asyncio.to_thread(kill_leftovers, pause_file, tracked.uids, sessions, since, killed)
+            grouped = tracked.cgroup is not None and await asyncio.to_thread(kill_cgroup, tracked.cgroup)
+            if not killed and not grouped:
                 return
             await asyncio.sleep(backoff.next_delay())
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
+
+ENDED = ("Z", "X")
+"""States of a process that has ended and holds nothing any more."""
 
 
 class Process(NamedTuple):
@@ -35,6 +39,22 @@ def processes() -> list[Process]:
     return [process for process in found if process is not None]
 
 
+def is_alive(each: Process) -> bool:
+    """Return whether this process has not ended.
+
+    One that was killed lives until the kernel has closed its files, GPUs among them. Its memory, and so its
+    environment, is gone before that.
+    """
+    now = process(each.pid)
+    return now is not None and now.start == each.start and now.state not in ENDED
+
+
+def still_alive(known: Iterable[Process]) -> list[Process]:
+    """Return those of the processes that have not ended, each once."""
+    by_number = {(each.pid, each.start): each for each in known}
+    return [each for each in by_number.values() if is_alive(each)]
+
+
 def descendants(root: int) -> list[Process]:
     """Return all descendants of the process ``root``."""
     children: dict[int, list[Process]] = {}
@@ -56,8 +76,7 @@ def send(target: Process, number: int) -> bool:
     except OSError:
         return False
     try:
-        now = process(target.pid)
-        if now is None or now.start != target.start or now.state == "Z":
+        if not is_alive(target):
             return False
         signal.pidfd_send_signal(handle, number)
     except OSError:

@@ -73,7 +73,7 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], streams: Streams, trou
 def refusal(spec: dict[str, Any], stage: str, why: str) -> tuple[str, str]:
     """Return the kind of end if a worker could not be started, and a sentence with the reason."""
     if stage == "program":
-        return "refused", _no_program(spec["argv"][0], why)
+        return "refused", _no_program(spec["argv"][0], why, spec["account"])
     if stage == "directory":
         return "refused", f"The working directory {shown(spec['cwd'])} cannot be entered: {why}."
     if stage == "tree":
@@ -86,8 +86,14 @@ def refusal(spec: dict[str, Any], stage: str, why: str) -> tuple[str, str]:
 NO_INTERPRETER = "the interpreter that it names is not there"
 
 
-def _no_program(program: str, why: str) -> str:
+def _no_program(program: str, why: str, account: dict[str, Any] | None) -> str:
     """Return why a program cannot be run; one with a whole path was there when the job was submitted."""
+    if account and (closed := _closed_way(program, account["view"])):
+        return (
+            f"The program {shown(program)} is behind {closed}, a directory that the account "
+            f"{shown(account['name'])} may not enter. Install it elsewhere, or let other accounts enter the "
+            f"directory: chmod o+x {closed}."
+        )
     if why != os.strerror(errno.ENOENT):
         return f"The program {shown(program)} cannot be run: {why}."
     if not program.startswith("/"):
@@ -98,6 +104,19 @@ def _no_program(program: str, why: str) -> str:
         f"The program {shown(program)} is not there any more. Install it again, or submit the job from an "
         "environment that has it."
     )
+
+
+def _closed_way(program: str, view: list[tuple[str, list[str]]]) -> str | None:
+    """Return the directory that is closed to an account on the way to a program; ``view`` is as in `open_ways`."""
+    way = os.path.realpath(program)
+    ways = (
+        closed for closed, places in view if _is_below(way, closed) and not any(_is_below(way, p) for p in places)
+    )
+    return next(ways, None)
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return os.path.commonpath([path, directory]) == directory
 
 
 def shown(text: str) -> str:

@@ -33,6 +33,7 @@ _jobs = schema.jobs
 _rank = case({state.value: rank for rank, state in enumerate(FIRST)}, value=_jobs.c.state, else_=len(FIRST))
 _state = case({state.value: rank for rank, state in enumerate(STATES)}, value=_jobs.c.state, else_=len(STATES))
 _searched = (_jobs.c.name, _jobs.c.user, _jobs.c.project, _jobs.c.id, _jobs.c.tags)
+_FINAL = frozenset(state.value for state in JobState if state.final)
 _UNSET = tuple(as_json(Argument(value=value)) for value in (None, False))
 """Arguments in a spec that a plain word does not find, nor does a condition that names one alone."""
 _ANY = '{"value":'
@@ -178,6 +179,8 @@ def _matching(wanted: Select[Any], query: JobQuery, database: str) -> Select[Any
         wanted = wanted.where(_jobs.c.sweep.is_(None))
     if query.states:
         wanted = wanted.where(in_states(query.states, database))
+        if not query.states & _FINAL:
+            wanted = wanted.where(_jobs.c.ended.is_(None))  # the index of ends has these few together
     if query.project is not None:
         wanted = wanted.where(_jobs.c.project == query.project)
     if query.user is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from springtide.scheduler.store.records.jobs import (
     KEPT_ATTEMPTS,
     LIVE_ATTEMPT,
+    Act,
     Asked,
     AttemptRecord,
     AttemptState,
@@ -47,6 +48,7 @@ __all__ = [
     "KEPT_ATTEMPTS",
     "LIVE_ATTEMPT",
     "UNDO",
+    "Act",
     "Asked",
     "AttemptRecord",
     "AttemptState",

@@ -340,6 +340,13 @@ class Edited(NamedTuple):
     at: float = 0.0
 
 
+class Act(NamedTuple):
+    """What a person, or the pool in a person's place, did to a job, and when."""
+
+    at: float
+    why: Reason
+
+
 class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     """The changing part of a job.
 
@@ -359,12 +366,13 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     asked them to. ``checkpoint`` is the one that ``saved`` is about, if it was recognised among the job's files
     and the job did not report it. ``deleted`` is when the newest of its deleted checkpoints was saved: earlier
     reports are about none that is there. ``lost_result`` says why its result could not be kept.
-    ``turn`` says that it has the turn, or started in it.
+    ``turn`` says that it has the turn, or started in it; ``last_turn`` is when it last did so.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     ``usual_runtime`` is the median run time of the latest similar jobs in seconds, None if there was none.
     ``home`` is how its last attempt had the home of its user. ``former`` is whose job it was before it was handed
-    over, until it has run as its present owner's.
+    over, until it has run as its present owner's. ``acts`` are the latest `KEPT_ACTS` things that were done to it,
+    oldest first, of which neither its attempts nor its end tell.
     """
 
     state: JobState = JobState.QUEUED
@@ -406,12 +414,14 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     best_step: float | None = None
     sweep_served: float = 0.0
     turn: bool = False
+    last_turn: float | None = None
     sweep: SweepStanding | None = None
     outcome: Outcome | None = None
     test_run: TestRun | None = None
     usual_runtime: float | None = None
     home: HomeAccess = HomeAccess.USUAL
     former: str = ""
+    acts: tuple[Act, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -541,6 +551,10 @@ class JobRecord(msgspec.Struct, frozen=True):
         """Return the job with changed fields of its standing."""
         return JobRecord(self.spec, structs.replace(self.standing, **changes), self.attempts)
 
+    def with_act(self, at: float, why: Reason) -> JobRecord:
+        """Return the job with one more act, at a time in seconds since the epoch."""
+        return self.with_standing(acts=(*self.standing.acts, Act(at, why))[-KEPT_ACTS:])
+
     def with_attempt(self, attempt: AttemptRecord) -> JobRecord:
         """Return the job with the attempt of the same number replaced, or with one more."""
         before = (each for each in self.attempts if each.number < attempt.number)
@@ -548,5 +562,7 @@ class JobRecord(msgspec.Struct, frozen=True):
         return JobRecord(self.spec, self.standing, (*before, attempt, *after)[-KEPT_ATTEMPTS:])
 
 
+KEPT_ACTS = 100
+"""Number of latest acts of a job that are kept."""
 KEPT_ATTEMPTS = 100
 """Number of latest attempts of a job in memory; older ones are in the store only."""

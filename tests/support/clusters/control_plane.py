@@ -138,9 +138,7 @@ class ControlPlane:
         self.etcd = self._daemon("etcd", *_etcd_flags(directory / "etcd", etcd, f"http://{LOOPBACK}:{peer_port}"))
         self.api = self._daemon("kube-apiserver", *self._api_flags(etcd, api_port))
         self.controllers = self._daemon("kube-controller-manager", *self._controllers_flags())
-        self.scheduler = self._daemon(
-            "kube-scheduler", f"--config={directory / 'scheduler.json'}", "--secure-port=0"
-        )
+        self.scheduler = self._daemon("kube-scheduler", *self._scheduler_flags())
         self.kwok = self._daemon("kwok", *self._kwok_flags())
 
     @property

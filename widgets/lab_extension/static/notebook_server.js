@@ -24,9 +24,6 @@ export class NotebookServer {
       callsOf((path, init) => request(`api/v1/${path}`, init), { message: GONE }, refused),
     );
 
-    /** Submits a script or a notebook, with typed parameters, as a job; returns its id, and the notes for its user. */
-    this.send = (path, options, given) => ask("POST", "send", { path, options, arguments: given });
-
     /** The parameters of a notebook and the errors of typed ones, or why a cell cannot be sent. */
     this.preview = (sight) => ask("POST", "preview", sight);
 
@@ -39,7 +36,7 @@ export class NotebookServer {
     /** The environment of a job of a command, a script or a notebook; nothing is submitted. */
     this.environment = (work, typed) => ask("POST", "environment", { ...work, typed });
 
-    /** Submits a command, a script or a notebook with the typed options. */
+    /** Submits a command, a script or a notebook with the typed options; returns its id, and the notes for its user. */
     this.sendTyped = (work, typed) => ask("POST", "send", { ...work, typed });
 
     /** Opens a terminal in a running job; returns its name on this server. */

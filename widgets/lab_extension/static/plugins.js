@@ -84,7 +84,7 @@ function frame(shared, feed, server, pages) {
       const Shown = shownWhileVisible(shared["@lumino/widgets"].Widget);
       addTabs(app, shared, feed, pages, parts, Shown, icon);
       addPages(app, pages, parts, icon);
-      addCommands(app, shared, feed, server, parts, icon);
+      addCommands(app, shared, server, parts, icon);
       addEnvironments(app, shared, server, parts, icon);
       if (parts.shell) {
         addTerminals(app, shared, feed, server, parts, icon);

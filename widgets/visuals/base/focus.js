@@ -11,6 +11,13 @@ let moved = null;
 const guarded = new WeakSet();
 const regions = new WeakSet();
 
+/** Hook of the first field of a form: gives it the focus when the form opens. */
+export function focusOnce(node) {
+  if (node.dataset.focused) return;
+  node.dataset.focused = "yes";
+  node.focus();
+}
+
 /**
  * Calls `redraw`, which changes the content of `root`. If the element with the focus is removed, the focus moves:
  * - back to the button that opened the question, field or form that it closed;

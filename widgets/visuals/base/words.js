@@ -1,11 +1,14 @@
 /**
  * Formats quantities, times and hostile text for people. Times are seconds since the epoch.
- * `scheduler/wording.py` does the same for the sentences of the service.
+ * `scheduler/wording.py` does the same for the sentences of the service, and says which form of a time is for what;
+ * both are tested with the cases of `tests/scheduler/times.json`.
  */
 
 const RECENT_S = 3600;
 const RECENT_LASTS_S = 10;
 const OLD_LASTS_S = 60;
+/** The time after which what has happened is given by its day. */
+const WEEK_S = 7 * 86400;
 const ESCAPES =
   /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[PX^_][^\u001b]*(?:\u001b\\)?|[ -/]*[0-~])/g;
 /** Moves of a terminal's cursor that progress bars make, and an escape sequence whose end is still to come. */
@@ -21,15 +24,6 @@ const INVISIBLE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
 const NOT_FINITE = { NaN: "NaN", Infinity: "∞", "-Infinity": "−∞" };
 const NUMBER_FORMAT = new Intl.NumberFormat("en-US");
-const EXACT_FORMAT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-const DAY_FORMAT = new Intl.DateTimeFormat([], { day: "numeric", month: "short" });
-const TIME_FORMAT = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const PRECISE_FORMAT = new Intl.DateTimeFormat([], {
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  hourCycle: "h23",
-});
 const DATES_KEPT = 2000;
 const dates = new Map();
 /** The time below which a duration is given to the second. */
@@ -191,10 +185,11 @@ export function exactDuration(seconds) {
   return parts.join(" ") || "0 s";
 }
 
-/** `just now`, `3 min ago`, or `in 3 min` for the future. */
+/** `just now`, `3 min ago`, after a week the day, or `in 3 min` for the future. */
 export function ago(at, now) {
   const passed = now - at;
   if (Math.abs(passed) < 5) return "just now";
+  if (passed >= WEEK_S) return day(at);
   return passed > 0 ? `${roughly(passed)} ago` : `in ${roughly(-passed)}`;
 }
 
@@ -209,21 +204,45 @@ export function asSentence(text) {
   return /[.!?…]$/.test(said) ? said : `${said}.`;
 }
 
-/** The exact local date and time, formatted once. */
-export function exact(at) {
+/** The parts of a local time, `2026-11-27` and `21:14:05`, worked out once. */
+function partsOf(at) {
   if (!dates.has(at)) {
     if (dates.size >= DATES_KEPT) dates.clear();
-    dates.set(at, EXACT_FORMAT.format(new Date(at * 1000)));
+    const date = new Date(at * 1000);
+    const digits = (number) => String(number).padStart(2, "0");
+    const [first, ...others] = [date.getFullYear(), date.getMonth() + 1, date.getDate()];
+    const time = [date.getHours(), date.getMinutes(), date.getSeconds()];
+    dates.set(at, [[first, ...others.map(digits)].join("-"), time.map(digits).join(":")]);
   }
   return dates.get(at);
 }
 
-/** The time of day, with the date when it is not today, and to the second if asked for. */
+/** The local day of a time: `2026-11-27`. */
+export function day(at) {
+  return partsOf(at)[0];
+}
+
+/** A local time with its day: `2026-11-27 21:14`. */
+export function dated(at) {
+  return exact(at).slice(0, -":00".length);
+}
+
+/** The same to the second: `2026-11-27 21:14:05`. */
+export function exact(at) {
+  return partsOf(at).join(" ");
+}
+
+/** The time of day, `21:14` or if `precise` `21:14:05`, with the day when it is not today. */
 export function clock(at, now, precise = false) {
-  const date = new Date(at * 1000);
-  const time = (precise ? PRECISE_FORMAT : TIME_FORMAT).format(date);
-  if (date.toDateString() === new Date(now * 1000).toDateString()) return time;
-  return `${DAY_FORMAT.format(date)} ${time}`;
+  const whole = precise ? exact(at) : dated(at);
+  return day(at) === day(now) ? whole.slice(whole.indexOf(" ") + 1) : whole;
+}
+
+const WEEKDAY_FORMAT = new Intl.DateTimeFormat("en", { weekday: "long" });
+
+/** The weekday of a time: `Friday`. */
+export function weekday(at) {
+  return WEEKDAY_FORMAT.format(new Date(at * 1000));
 }
 
 /** `a`, `a and b`, `a, b and c`, `a, b, c and 4 more`. */

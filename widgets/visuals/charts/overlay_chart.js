@@ -87,10 +87,14 @@ function drawKey() {
       { key: run.place },
       runKey(run.place),
       " ",
-      h("bdi", {}, clean(run.name)),
-      run.origin && h("span", { class: "st-muted st-run-origin", "data-testid": "run-origin" }, `(${run.origin})`),
+      h(
+        "span",
+        { key: "name" },
+        h("bdi", {}, clean(run.name)),
+        run.origin && [" ", h("span", { class: "st-muted", "data-testid": "run-origin" }, `(${run.origin})`)],
+      ),
       " ",
-      h("span", { class: "st-muted" }, amount(run.last)),
+      h("span", { key: "last", class: "st-muted" }, amount(run.last)),
     );
 }
 

@@ -4,7 +4,7 @@ import { h, patch } from "../base/dom.js";
 import { colourOf, emptyState, projectMark, shownState, simulatedMark, stage } from "../base/glyphs.js";
 import { gpuWords, readingsOf } from "../base/gpu_use.js";
 import { tips } from "../base/tip.js";
-import { clean, count } from "../base/words.js";
+import { clean, clock, clockNow, count } from "../base/words.js";
 
 const ROOMY = 48;
 const SNUG = 192;
@@ -111,6 +111,13 @@ export function awayWord(node) {
   return node.drain ? "drained" : node.closure || "lost or cordoned";
 }
 
+/** Who drained a node or GPU, for what, until when, and why. */
+export function drainWords({ by, why, until, booking }) {
+  const what = booking ? " for a booking" : "";
+  const end = until ? ` until ${clock(until, clockNow())}` : "";
+  return `Drained by ${clean(by)}${what}${end}${why ? `: ${clean(why)}` : ""}`;
+}
+
 /** The condition of a free GPU. */
 function freeWord(node, { drain }) {
   if (drain) return "drained";
@@ -206,8 +213,9 @@ function cellWords(node, gpu, used) {
   const lines = [`GPU ${gpu.index} of ${clean(node.name)}${node.simulated ? " (simulated)" : ""}`, held];
   if (used) lines.push(used);
   if (gpu.reserved_for) lines.push(`Goes to ${clean(gpu.reserved_for)} next`);
-  if (gpu.drain) lines.push(`Drained by ${clean(gpu.drain.by)}${gpu.drain.why ? `: ${clean(gpu.drain.why)}` : ""}`);
+  if (gpu.drain) lines.push(drainWords(gpu.drain));
   if (!node.available) lines.push(`The node is ${awayWord(node)}`);
+  if (node.drain) lines.push(drainWords(node.drain));
   return lines.join("\n");
 }
 

@@ -64,7 +64,7 @@ export class FormSession {
     this.form = null;
     this.problem = null;
     this.functions = null;
-    this.notebook = { name: "", parameters: [] };
+    this.notebook = { name: "", parameters: [], refusal: "" };
     this.kernelProblem = null;
     this.kind = "function";
     this.work = { function: "", command: "", notebook: "" };
@@ -281,12 +281,12 @@ export class FormSession {
     const name = this.work.notebook;
     const found = await this.backend.preview(name, { ...this.given }).catch(() => null);
     if (found === null || isOld()) return;
-    this.notebook = { name, parameters: found.parameters };
+    this.notebook = { name, parameters: found.parameters, refusal: found.refusal };
     this.faults = found.problems;
   }
 
   /** The arguments to send: those of a notebook that it still has. */
-  get #sent() {
+  get argumentsToSend() {
     if (this.kind !== "notebook") return this.kind === "function" ? this.given : {};
     const known = new Set(this.parameters.map(({ name }) => name));
     return Object.fromEntries(Object.entries(this.given).filter(([name]) => known.has(name)));
@@ -324,9 +324,13 @@ export class FormSession {
     const missing = {
       function: () => this.#missingCall(),
       command: () => (this.work.command.trim() ? null : NO_COMMAND),
-      notebook: () => (this.work.notebook ? (Object.values(this.faults)[0] ?? null) : NO_NOTEBOOK),
+      notebook: () => (this.work.notebook ? this.#wrongNotebook() : NO_NOTEBOOK),
     };
     return missing[this.kind]() ?? this.#wrongOptions();
+  }
+
+  #wrongNotebook() {
+    return this.notebook.refusal || (Object.values(this.faults)[0] ?? null);
   }
 
   #missingCall() {
@@ -347,14 +351,19 @@ export class FormSession {
     return whole ?? null;
   }
 
+  /** Checks the typed values, and promises whether they can be submitted. */
+  async checked() {
+    if (this.kind === "notebook") this.checking.want(0);
+    await Promise.all([this.reviewing.rest(), this.kind === "command" ? null : this.checking.rest()]);
+    return this.blocked === null;
+  }
+
   /** Submits once the typed values were checked. */
   async submit() {
     if (this.sending) return;
     this.sending = true;
     this.changed();
-    if (this.kind === "notebook") this.checking.want(0);
-    await Promise.all([this.reviewing.rest(), this.kind === "command" ? null : this.checking.rest()]);
-    if (this.blocked === null) await this.#send();
+    if (await this.checked()) await this.#send();
     this.sending = false;
     this.changed();
   }
@@ -362,7 +371,7 @@ export class FormSession {
   async #send() {
     const { kind, filled: typed } = this;
     try {
-      const sent = await this.backend.submit({ kind, work: this.work[kind], arguments: this.#sent, typed });
+      const sent = await this.backend.submit({ kind, work: this.work[kind], arguments: this.argumentsToSend, typed });
       this.sent.unshift(sent);
       this.notice = { good: true, words: ["Submitted.", ...sent.notes].join(" ") };
       this.reviewing.want(0);

@@ -44,6 +44,8 @@ export class LiveJob {
     this.lastEvent = 0;
     this.fetchedAt = 0;
     this.epoch = null;
+    /** Whether a view shows fields that events leave out, so that each event has the job fetched. */
+    this.isWhole = false;
     this.log = null;
     this.trials = null;
     this.trialLogs = new Map();
@@ -155,7 +157,7 @@ export class LiveJob {
     this.lastEvent = this.feed.events;
     this.notice = null;
     this.take(job);
-    if (this.views.size > 0 && waits(job) && !job.starts) this.fetch();
+    if (this.views.size > 0 && (this.isWhole || (waits(job) && !job.starts))) this.fetch();
     this.changed();
   }
 
@@ -256,7 +258,7 @@ export class LiveJob {
   }
 }
 
-/** The newer version of a job, with the fields that events and lists leave out: earlier attempts and the environment. */
+/** The newer version of a job, with the fields that events and lists leave out: earlier attempts, what happened and the environment. */
 function merged(older, newer) {
   const first = newer.attempts[0]?.number ?? Infinity;
   return {
@@ -264,6 +266,7 @@ function merged(older, newer) {
     source: newer.source || older?.source || "",
     environment: newer.environment ?? older?.environment,
     chosen: newer.chosen?.length ? newer.chosen : (older?.chosen ?? []),
+    story: newer.story?.length ? newer.story : (older?.story ?? []),
     attempts: [...(older?.attempts ?? []).filter(({ number }) => number < first), ...newer.attempts],
   };
 }

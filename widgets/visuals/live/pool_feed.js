@@ -79,6 +79,7 @@ export class PoolFeed {
     const live = this.live(id);
     if (known !== null && live.job === null && (isWhole || isFinal(known.state))) live.take(known);
     if (isWhole) live.epoch = this.epoch;
+    live.isWhole ||= isWhole;
     if (tail) live.followLog(tail);
     live.views.add(view);
     if (live.settled ? tail && live.epoch === null : this.isOpen && live.epoch !== this.epoch) live.fetch();

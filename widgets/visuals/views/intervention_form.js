@@ -1,6 +1,7 @@
 /** The forms with which jobs are put on hold, and with which what they ask for is changed. */
 
 import { h } from "../base/dom.js";
+import { focusOnce } from "../base/focus.js";
 import { button } from "../base/glyphs.js";
 import { clean, count } from "../base/words.js";
 
@@ -91,8 +92,11 @@ function editFields(about, jobs, projects) {
     h(
       "div",
       { key: "fields", class: "st-form-grid" },
-      OPTIONS.map(([name, label, expected]) =>
-        field(name, label, one ? shownOption(name, options[name]) || expected : expected, { title: expected }),
+      OPTIONS.map(([name, label, expected], at) =>
+        field(name, label, one ? shownOption(name, options[name]) || expected : expected, {
+          title: expected,
+          hook: at === 0 ? focusOnce : null,
+        }),
       ),
       h(
         "label",
@@ -133,12 +137,6 @@ function field(name, label, placeholder, props = {}) {
 function shownOption(name, value) {
   if (value === null || value === undefined) return name === "time_limit" ? NONE : "";
   return name === "time_limit" ? `${value} s` : String(value);
-}
-
-function focusOnce(node) {
-  if (node.dataset.focused) return;
-  node.dataset.focused = "yes";
-  node.focus();
 }
 
 function holdBody(form) {

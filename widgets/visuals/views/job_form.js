@@ -52,7 +52,7 @@ function whole(session, data) {
     session.submit();
   };
   const keydown = (event) => event.key === "Enter" && event.target.tagName === "INPUT" && event.preventDefault();
-  const fields = session.form.fields.flatMap((field) => shownField(session, field));
+  const fields = optionFields(session);
   return h(
     "form",
     {
@@ -76,7 +76,7 @@ function whole(session, data) {
         { key: "common", class: "st-form-grid" },
         fields.filter(({ common }) => common).map((field) => formField(session, field)),
       ),
-      more(
+      moreOptions(
         session,
         fields.filter(({ common }) => !common),
       ),
@@ -85,6 +85,16 @@ function whole(session, data) {
     formEstimate(session, data),
     footer(session, data),
   );
+}
+
+/** The fields of the options, as the chosen project and preset have them. */
+export function optionFields(session) {
+  return session.form.fields.flatMap((field) => shownField(session, field));
+}
+
+/** The fields of the parameters of the chosen function or notebook. */
+export function parameterFields(session) {
+  return session.parameters.map((parameter) => argument(session, parameter));
 }
 
 /** A field as the chosen project and preset have it; none for presets where the project has none. */
@@ -134,7 +144,7 @@ function callFields(session) {
   };
   return [
     textField(session, chosen),
-    session.parameters.map((parameter) => argument(session, parameter)),
+    parameterFields(session),
     callee?.rest && further(session),
     !callee?.rest &&
       session.faults["*"] &&
@@ -193,16 +203,17 @@ function notebookFields(session) {
     wide: true,
     set: (value) => session.setWork("notebook", value),
   };
-  return [textField(session, chosen), session.parameters.map((parameter) => argument(session, parameter))];
+  return [textField(session, chosen), parameterFields(session)];
 }
 
-function more(session, fields) {
+/** The fold of further options, with further properties of it. */
+export function moreOptions(session, fields, props = {}) {
   const wrong = fields.filter(({ name }) => session.review.problems[name]).length;
-  const set = fields.filter(({ name }) => session.typed[name]?.trim()).length;
+  const set = fields.filter(({ name, value }) => session.typed[name].trim() !== value).length;
   const notes = [set ? `${set} set` : "", wrong ? `${wrong} to correct` : ""].filter(Boolean).join(", ");
   return h(
     "details",
-    { key: "more", class: "st-form-more", "data-testid": "form-more" },
+    { key: "more", class: "st-form-more", "data-testid": "form-more", ...props },
     h(
       "summary",
       { key: "summary" },

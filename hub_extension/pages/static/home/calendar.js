@@ -2,31 +2,31 @@
 
 import { site } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { clean, clock, exact } from "../visuals/base/words.js";
+import { clean, clock, day, exact, weekday } from "../visuals/base/words.js";
 
-const DAY_MS = 86_400_000;
+const DAY_S = 86_400;
 const DAYS = 7;
 
 /** The entries of a `Home.calendar`, under each of the next days that has some. */
 export function drawCalendar(entries, now) {
-  const days = Array.from({ length: DAYS + 1 }, (_, at) => dayOf(new Date(1000 * now + at * DAY_MS)));
-  const byDay = Map.groupBy(entries, ({ at }) => dayOf(new Date(1000 * at)));
+  const days = Array.from({ length: DAYS + 1 }, (_, place) => dayWords(now + place * DAY_S));
+  const byDay = Map.groupBy(entries, ({ at }) => dayWords(at));
   return h(
     "div",
     { key: "calendar", class: "st-home-calendar", "data-testid": "home-calendar" },
     h("h2", { key: "title" }, "Next seven days"),
     entries.length === 0 && h("p", { key: "none", class: "st-muted" }, "Nothing begins or ends by itself."),
     days
-      .filter((day) => byDay.has(day))
-      .map((day) =>
+      .filter((words) => byDay.has(words))
+      .map((words) =>
         h(
           "div",
-          { key: day, class: "st-home-day" },
-          h("h3", { key: "day", class: "st-home-type" }, day === days[0] ? `Today, ${day}` : day),
+          { key: words, class: "st-home-day" },
+          h("h3", { key: "day", class: "st-home-type" }, words === days[0] ? `Today, ${words}` : words),
           h(
             "ul",
             { key: "entries", class: "st-home-list" },
-            byDay.get(day).map((entry) => drawEntry(entry)),
+            byDay.get(words).map((entry) => drawEntry(entry)),
           ),
         ),
       ),
@@ -47,6 +47,6 @@ function drawEntry({ at, said, page }) {
   );
 }
 
-function dayOf(date) {
-  return date.toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "short" });
+function dayWords(at) {
+  return `${weekday(at)}, ${day(at)}`;
 }

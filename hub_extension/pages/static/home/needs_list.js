@@ -3,6 +3,7 @@
 import { call, site } from "../site.js";
 import { untilWords } from "../until.js";
 import { h } from "../visuals/base/dom.js";
+import { focusOnce } from "../visuals/base/focus.js";
 import { button, emptyState, when } from "../visuals/base/glyphs.js";
 import { clean, count } from "../visuals/base/words.js";
 
@@ -124,6 +125,7 @@ export class NeedsList {
             class: "form-control form-control-sm",
             name: "why",
             required: true,
+            hook: focusOnce,
             maxlength: MOST_TEXT,
             "data-testid": "need-text",
           }),

@@ -4,7 +4,7 @@ import { site } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState } from "../visuals/base/glyphs.js";
 import { amount, clean, count, freeWords } from "../visuals/base/words.js";
-import { awayWord } from "../visuals/charts/pool_bar.js";
+import { awayWord, drainWords } from "../visuals/charts/pool_bar.js";
 
 /** Number of nodes up to which their cells are large. */
 const FEW = 24;
@@ -29,7 +29,20 @@ function drawGroup(nodes) {
   return h(
     "div",
     { key: `${environment} ${type}` },
-    h("h3", { key: "title", class: "st-home-type" }, title),
+    h(
+      "h3",
+      { key: "title", class: "st-home-type" },
+      title,
+      environment === "build" && [
+        " ",
+        h(
+          "span",
+          { key: "workspaces", class: "st-one-line" },
+          "· ",
+          h("a", { href: `${site.prefix}workspaces?whose=all` }, "workspaces"),
+        ),
+      ],
+    ),
     h(
       "div",
       { key: "cells", class: "st-home-cells", role: "list", "data-walk": "", "aria-label": title },
@@ -70,7 +83,7 @@ function cellWords(node, held) {
     `${clean(node.name)}${node.simulated ? " (simulated)" : ""}`,
     `${held} of ${count(node.gpus.length, "GPU")} held, ${freeWords(node.free)}`,
   ];
-  if (node.drain) lines.push(`Drained by ${clean(node.drain.by)}${node.drain.why ? `: ${clean(node.drain.why)}` : ""}`);
+  if (node.drain) lines.push(drainWords(node.drain));
   else if (!node.available) lines.push(`The node is ${awayWord(node)}`);
   if (drained.length) lines.push(`Drained: GPU ${drained.join(", ")}`);
   return lines.join("\n");

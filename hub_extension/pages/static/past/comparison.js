@@ -2,7 +2,7 @@
 
 import { h } from "../visuals/base/dom.js";
 import { simulatedMark } from "../visuals/base/glyphs.js";
-import { amount, clean, duration, LONGEST_HEADLINE } from "../visuals/base/words.js";
+import { amount, clean, day, duration, LONGEST_HEADLINE } from "../visuals/base/words.js";
 
 const UNIT_DIGITS = 10;
 const FIGURES = {
@@ -18,7 +18,7 @@ const FIGURES = {
 
 /** Draws an answer: its sentence, the figures of the pool, and those of each project. */
 export function drawComparison({ start, end, headline, unchanged, changed, notes, currency, simulated }, words) {
-  const days = [start, end].map((at) => new Date(at * 1000).toLocaleDateString());
+  const days = [start, end].map(day);
   return h(
     "div",
     { key: "comparison", "data-testid": "comparison" },

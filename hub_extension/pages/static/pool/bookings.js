@@ -8,7 +8,7 @@ import { clean, clock, exact, listed } from "../visuals/base/words.js";
 
 const DAY_S = 86_400;
 const DAYS = 7;
-const DAY_FORMAT = new Intl.DateTimeFormat([], { weekday: "short", day: "numeric" });
+const DAY_FORMAT = new Intl.DateTimeFormat("en", { weekday: "short", day: "numeric" });
 const HEADS = ["what", "from", "until", "again", "reason", "by", ""];
 
 export class BookingList {

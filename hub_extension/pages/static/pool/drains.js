@@ -3,6 +3,7 @@
 import { attempted, call } from "../site.js";
 import { untilField, untilOf } from "../until.js";
 import { h } from "../visuals/base/dom.js";
+import { focusOnce } from "../visuals/base/focus.js";
 import { button } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
@@ -83,7 +84,13 @@ export class NodeDrains {
         "label",
         { key: "why" },
         "Reason, which the jobs' owners see ",
-        h("input", { class: "form-control form-control-sm", name: "why", maxlength: 500, "data-testid": "node-why" }),
+        h("input", {
+          class: "form-control form-control-sm",
+          name: "why",
+          maxlength: 500,
+          hook: focusOnce,
+          "data-testid": "node-why",
+        }),
       ),
       untilField("node-until"),
       node.drains_gpus && node.gpus.length > 1 && this.#choice(node),

@@ -79,7 +79,7 @@ function takesWords(node, now) {
     .filter(({ drain }) => drain)
     .map(({ index, drain }) => [
       h("strong", { key: `gpu ${index}` }, `GPU ${index}: drained`),
-      drainWords(drain, now, `gpu-drained-${index}`),
+      drawDrain(drain, now, `gpu-drained-${index}`),
     ]);
   if (!node.drain)
     return [
@@ -89,17 +89,17 @@ function takesWords(node, now) {
     ];
   return [
     h("strong", { key: "away" }, `no ${what}: drained`),
-    drainWords(node.drain, now, "node-drained"),
+    drawDrain(node.drain, now, "node-drained"),
     h("div", { key: "gpus" }, ofGpus),
   ];
 }
 
 /** Who drained a node or GPU, when and why. */
-function drainWords({ by, since, why, finish, until }, now, name) {
+function drawDrain({ by, since, why, finish, until, booking }, now, name) {
   return h(
     "div",
     { key: `who ${name}`, class: "st-muted", "data-testid": name },
-    `by ${clean(by)} `,
+    `by ${clean(by)}${booking ? " for a booking" : ""} `,
     when(since, now),
     until && `, ${untilWords(until, now)}`,
     why && `: ${clean(why)}`,

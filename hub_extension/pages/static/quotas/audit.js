@@ -5,7 +5,7 @@ import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { button, emptyState, when } from "../visuals/base/glyphs.js";
 import { calmly, inOrder } from "../visuals/base/pace.js";
-import { clean, clockNow } from "../visuals/base/words.js";
+import { clean, clockNow, dated } from "../visuals/base/words.js";
 import { valueWords } from "./project_table.js";
 
 const WORDS = {
@@ -325,10 +325,6 @@ function changes(entry) {
   return shown.map((field, place) => [place ? ", " : over ? ": before: " : ": ", drawChange(field, entry)]);
 }
 
-function timeWords(at) {
-  return new Date(at * 1000).toLocaleString(undefined, { hourCycle: "h23" });
-}
-
 /** A table of GPU types with all types that it has before or after a change; other values as they are. */
 function whole(field, value, before, after) {
   if (!(field in UNNAMED) || ![before, after].every((each) => each !== null && typeof each === "object")) return value;
@@ -339,7 +335,7 @@ function whole(field, value, before, after) {
 function drawChange(field, { what, before, after }) {
   const title = clean(field).replaceAll("_", " ");
   const words = (value) =>
-    TIMES.has(field) && value ? timeWords(value) : valueWords(whole(field, value, before[field], after[field]));
+    TIMES.has(field) && value ? dated(value) : valueWords(whole(field, value, before[field], after[field]));
   const same = field in before && JSON.stringify(before[field]) === JSON.stringify(after[field]);
   const isAbout = what.startsWith("job.") && !(field in after);
   const isGone = !isAbout && !(field in after) && Object.keys(after).length > 0;

@@ -2,6 +2,7 @@
 
 import { call, site } from "../site.js";
 import { h } from "../visuals/base/dom.js";
+import { focusOnce } from "../visuals/base/focus.js";
 import { button } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
@@ -80,6 +81,7 @@ export function drawBudgetForm({ name, budget }, editing) {
         step: "any",
         required: true,
         value: budget?.amount ?? "",
+        hook: focusOnce,
         "data-testid": "budget-amount",
       }),
     ),

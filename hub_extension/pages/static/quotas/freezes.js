@@ -3,6 +3,7 @@
 import { call, site } from "../site.js";
 import { untilField, untilOf, untilWords } from "../until.js";
 import { h } from "../visuals/base/dom.js";
+import { focusOnce } from "../visuals/base/focus.js";
 import { button } from "../visuals/base/glyphs.js";
 import { clean, clockNow } from "../visuals/base/words.js";
 
@@ -71,7 +72,13 @@ export function drawFreezing({ name }, editing) {
       "label",
       { key: "why" },
       "Reason, which the jobs' owners see ",
-      h("input", { class: "form-control form-control-sm", name: "why", maxlength: 500, "data-testid": "freeze-why" }),
+      h("input", {
+        class: "form-control form-control-sm",
+        name: "why",
+        maxlength: 500,
+        hook: focusOnce,
+        "data-testid": "freeze-why",
+      }),
     ),
     untilField("freeze-until"),
     h(

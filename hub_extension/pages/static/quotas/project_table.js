@@ -92,6 +92,7 @@ function drawProjectRows(project, depth, projects, levels, editing, copies) {
         drawRowActions(project, editing, copies.button(project, projects)),
         copies.draw(project, projects, editing),
         refusal && refusalWords(refusal, `refusal-${name}`),
+        editing.notes("project", name).map((note) => drawNote(note, name)),
         drawFrozen(project),
         drawFreezing(project, editing),
         drawBudget(project),
@@ -103,6 +104,15 @@ function drawProjectRows(project, depth, projects, levels, editing, copies) {
       ),
     ),
   ];
+}
+
+/** What a change of a project brought about elsewhere. */
+function drawNote(note, name) {
+  return h(
+    "p",
+    { key: `note ${note}`, class: "st-problem mb-1", role: "status", "data-testid": `note-${name}` },
+    clean(note),
+  );
 }
 
 function keys(event, name, editing) {
@@ -173,10 +183,10 @@ function drawRowActions(project, editing, copyButton) {
         key: "until",
         type: "datetime-local",
         class: "form-control form-control-sm w-auto",
-        title: "When the values before return by themselves; empty for good",
+        title: "When this change ends by itself and the earlier values return; empty for good",
         "aria-label": `End of the change of ${clean(name)}, or empty for good`,
         "data-testid": `until-${name}`,
-        on: { input: (event) => editing.end(name, event.target.value) },
+        on: { input: (event) => editing.end(name, event.target.value), keydown: (event) => keys(event, name, editing) },
       }),
       button(`discard-${name}`, "Discard", () => editing.discard("project", name)),
       button(`save-${name}`, "Save", () => editing.saveProject(name), {

@@ -4,6 +4,10 @@ const DAY_MS = 86_400_000;
 const HOURS_UNTIL_DAYS = 3;
 const DAYS_UNTIL_WEEKS = 100;
 const WEEKS_UNTIL_MONTHS = 800;
+/** The length of the intervals of columns of times, in days. */
+const DAYS = { day: 1, week: 7, month: 30 };
+const FEWEST = 12;
+const MOST = 400;
 
 export const PERIODS = {
   month: "This month",
@@ -39,6 +43,13 @@ export function tideColumn({ start, end }) {
   if (days <= HOURS_UNTIL_DAYS) return "hour";
   if (days <= DAYS_UNTIL_WEEKS) return "day";
   return days <= WEEKS_UNTIL_MONTHS ? "week" : "month";
+}
+
+/** Whether the rows of a table by this column of times are as many intervals as a tide shows well. */
+export function isTide(column, { start, end }) {
+  const days = (Date.parse(end) - Date.parse(start)) / DAY_MS + 1;
+  const intervals = days / (DAYS[column] ?? Infinity);
+  return FEWEST <= intervals && intervals <= MOST;
 }
 
 /** All intervals of a report: their values in its column of times, begins and ends, in seconds; none is after `now`. */
