@@ -12,17 +12,18 @@ from benches.lab_bench import Lab, card
 from hostile.hostile_text import MARKUP, expect_only_text
 from hubs.hub_people import until
 from patience import PATIENCE_S
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, Submission
-from springtide.widgets.server_extension.notices import CALM_S
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
 FAILS = "raise ValueError('no batch of 7')"
 MANY = 12
+CALM_S = 10
+"""Time after which a burst is over in a page, in seconds."""
 ENDED = ("failed", "succeeded")
 HIDDEN = """hidden => {
     Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
@@ -66,6 +67,16 @@ def notices(tab: Page, words: str = "") -> Locator:
     return tab.locator(".Toastify__toast", has_text=words)
 
 
+def unread(tab: Page) -> Locator:
+    """Return the bell of a tab, with the number of its notices."""
+    return tab.locator(".jp-Notification-Status")
+
+
+def focused(tab: Page, has_focus: bool) -> None:
+    """Give a tab the focus, or take it away: a browser that is driven says that all tabs have it."""
+    tab.evaluate("focus => { document.hasFocus = () => focus; }", has_focus)
+
+
 def showing(tabs: Sequence[Page], words: str) -> Page:
     """Wait for a notice in one of the tabs; return that tab."""
     deadline = time.monotonic() + PATIENCE_S
@@ -81,6 +92,8 @@ def test_a_failure_is_one_notice_in_all_tabs_with_its_error_and_leads_to_the_log
     lab: Lab, context: BrowserContext, submit: Submit
 ) -> None:
     tabs = [opened(lab, context, name) for name in ("first.ipynb", "second.ipynb")]
+    for tab in tabs:
+        focused(tab, False)
     job = submit(MARKUP, program=FAILS)
     tab = showing(tabs, "failed.")
     expect(notices(tab)).to_contain_text(f"The job “{MARKUP}” failed. ValueError: no batch of 7")
@@ -98,6 +111,26 @@ def test_a_failure_is_one_notice_in_all_tabs_with_its_error_and_leads_to_the_log
     submit("later", program=FAILS)
     showing(tabs, "The job “later” failed.")
     expect(notices(tab, "img")).to_have_count(0)
+
+
+def test_a_notice_pops_up_in_the_window_with_the_focus_and_is_counted_in_all_windows(
+    lab: Lab, browser: Browser, submit: Submit
+) -> None:
+    with browser.new_context() as forgotten, browser.new_context() as used:
+        first, second = opened(lab, forgotten, "forgotten.ipynb"), opened(lab, used, "used.ipynb")
+        focused(first, False)
+        second.evaluate(HIDDEN, True)
+        submit("early", program=FAILS)
+        expect(notices(first, "The job “early” failed.")).to_be_visible()
+        second.evaluate(HIDDEN, False)
+        expect(notices(second, "The job “early” failed.")).to_be_visible()
+        first.evaluate(HIDDEN, True)
+        submit("late", program=FAILS)
+        expect(notices(second, "The job “late” failed.")).to_be_visible()
+        first.evaluate(HIDDEN, False)
+        for tab in (first, second):
+            expect(unread(tab)).to_contain_text("2")
+        expect(notices(first, "late")).to_have_count(0)
 
 
 def test_a_pause_for_another_project_and_the_resumption_are_notices(

@@ -153,6 +153,9 @@ def test_what_a_job_left_is_listed_viewed_and_downloaded(visit: Visit, service: 
     service.until(job.id, lambda job: job.progress.step == 1)
     page = visit("susan", f"jobs/{job.id}")
     expect(page.get_by_test_id("output-row")).to_have_count(FILES)
+    for part in (".st-muted", "[data-testid=output-download]"):
+        boxes = [row.locator(part).first.bounding_box() for row in page.get_by_test_id("output-row").all()]
+        assert len({round(box["x"]) for box in boxes if box}) == 1, "the rows are no columns"
     page.get_by_label("View models/notes.txt").click()
     expect(page.get_by_test_id("output-viewed")).to_contain_text("<script>window.hacked=1</script> best at step 3")
     with page.expect_download() as downloaded:

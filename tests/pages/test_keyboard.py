@@ -34,6 +34,10 @@ def running(service: Service) -> wire.Job:
     return service.until(job.id, lambda found: found.progress.step == 2)
 
 
+def drained(service: Service) -> list[str]:
+    return [node.name for node in service.engine.pool().nodes if node.drain]
+
+
 def test_my_jobs_are_found_selected_and_changed_by_keyboard(
     visit: Visit, service: Service, running: wire.Job
 ) -> None:
@@ -79,6 +83,34 @@ def test_my_jobs_are_found_selected_and_changed_by_keyboard(
     page.wait_for_url(f"**/jobs/{running.id}")
 
 
+@pytest.mark.parametrize(("action", "result"), [("tag", "Tagged 1 job."), ("note", "The note is saved.")])
+def test_a_field_of_the_selection_opens_at_once_and_gives_the_focus_back_to_its_button(
+    visit: Visit, service: Service, action: str, result: str
+) -> None:
+    job = service.submit("susan", "true", name=f"a run to {action}")
+    service.until(job.id, lambda found: found.state == "succeeded")
+    page = visit("susan", "?show=all")
+    keys, opener = Keyboard(page), page.get_by_test_id(f"selected-{action}")
+    keys.press(page.locator(f"[data-job='{job.id}']").get_by_test_id("select-job"), "Space")
+    field = opener.evaluate(
+        "button => { button.focus(); button.click(); return document.activeElement.dataset.testid }"
+    )
+    assert field == "selection-text", "what is typed after the click is lost"
+    page.keyboard.type("baseline")
+    page.keyboard.down("Enter")
+    expect(page.get_by_test_id("selection-result")).to_contain_text(result)
+    expect(opener).to_be_focused()
+    page.keyboard.down("Enter")  # the key is still held
+    expect(opener).to_be_focused()
+    page.keyboard.up("Enter")
+    page.keyboard.press("Enter")
+    keys.press(page.get_by_test_id("selected-close"))
+    expect(opener).to_be_focused()
+    kept = service.until(job.id, lambda found: bool(found.note or found.options.tags))
+    assert (kept.note, list(kept.options.tags)) == (("", ["baseline"]) if action == "tag" else ("baseline", []))
+    expect(page.get_by_test_id("job-row").filter(has_text=job.name)).to_have_count(1)
+
+
 def test_runs_are_selected_compared_zoomed_into_and_left_by_keyboard(
     visit: Visit, service: Service, running: wire.Job
 ) -> None:
@@ -108,7 +140,7 @@ def test_a_job_is_read_cancelled_and_run_again_on_its_page_by_keyboard(visit: Vi
     keys.press(card.get_by_test_id("job-cancel"))
     expect(card.get_by_test_id("job-keep")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(card.get_by_test_id("job-pause")).to_be_focused()
+    expect(card.get_by_test_id("job-cancel")).to_be_focused()
     keys.press(page.get_by_test_id("output-view"))
     expect(page.get_by_test_id("output-viewed")).to_contain_text("best at step 3")
     keys.reach(page.get_by_test_id("output-download"))
@@ -117,9 +149,13 @@ def test_a_job_is_read_cancelled_and_run_again_on_its_page_by_keyboard(visit: Vi
     expect(page.get_by_test_id("log-found")).to_contain_text("1 ")
     keys.press(card.get_by_test_id("job-cancel"))
     keys.press(card.get_by_test_id("job-confirm"))
-    expect(card.get_by_test_id("job-rerun")).to_be_focused()
+    expect(card.get_by_test_id("job-rerun")).to_be_enabled()
+    expect(page.locator("footer:focus")).to_contain_text("Run again")
     keys.press(card.get_by_test_id("job-edit"))
     form = page.get_by_test_id("rerun-form")
+    keys.press(form.get_by_test_id("rerun-close"))
+    expect(card.get_by_test_id("job-edit")).to_be_focused()
+    page.keyboard.press("Enter")
     keys.press(form.get_by_test_id("rerun-more").locator("summary"))
     keys.write(form.get_by_test_id("form-name"), "again")
     keys.press(form.get_by_test_id("rerun-send"))
@@ -148,7 +184,8 @@ def test_a_sweep_is_sorted_filtered_retried_and_ended_by_keyboard(visit: Visit, 
     keys.press(page.get_by_test_id("job-cancel"))
     keys.press(page.get_by_test_id("job-confirm"))
     expect(page.get_by_test_id("job-state")).to_have_text("Cancelled")
-    expect(page.get_by_test_id("job-rerun")).to_be_focused()
+    expect(page.get_by_test_id("job-rerun")).to_be_enabled()
+    expect(page.locator("footer:focus")).to_contain_text("Run again")
 
 
 def test_the_pool_is_read_and_a_node_is_drained_by_keyboard(
@@ -165,10 +202,12 @@ def test_the_pool_is_read_and_a_node_is_drained_by_keyboard(
     keys.write(row.get_by_test_id("node-why"), "A fan is to be replaced.")
     keys.press(row.get_by_test_id("node-finish"), "Space")
     keys.press(row.get_by_test_id("node-confirm"))
-    expect(row.get_by_test_id("node-undrain")).to_be_focused()
+    expect(row.get_by_test_id("node-undrain")).to_be_visible()
     page.keyboard.press("Enter")
+    assert drained(service) == ["train"], "the key that drained the node lets it return"
+    keys.press(row.get_by_test_id("node-undrain"))
     expect(row.get_by_test_id("node-drain")).to_be_focused()
-    assert service.engine.pool().nodes[0].drain is None
+    assert drained(service) == []
     keys.press(page.get_by_test_id("pool-cell").first)
     page.wait_for_url(f"**/jobs/{running.id}")
 

@@ -83,7 +83,7 @@ def test_jobs_that_fail_together_are_one_notification_with_their_number_over_all
 def test_a_burst_counts_the_single_notifications_before_it_and_ends_when_it_is_calm(gallery: Page) -> None:
     said = gallery.evaluate(
         """async () => {
-            const { claimed } = await import("/pages/notices.js");
+            const { claimed } = await import("/visuals/base/bursts.js");
             let state = { claimed: [], singles: [], burst: null };
             const hear = (at, ...ids) => {
                 const found = claimed(ids.map((id) => ({ id, event: "failed" })), at, state);

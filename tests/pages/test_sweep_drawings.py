@@ -187,6 +187,17 @@ def test_several_parameters_are_drawn_as_parallel_coordinates(gallery: Page) -> 
     assert marks == ["adam", "adamw", "sgd"]
 
 
+def test_marks_of_the_first_axis_stand_beside_the_lines_that_begin_there(gallery: Page) -> None:
+    chart = gallery.locator("#sweep-running").get_by_test_id("sweep-parallel")
+    axis, marks = chart.locator(".st-axis").first.bounding_box(), chart.locator(".st-first .st-axis-mark")
+    assert axis is not None
+    assert marks.count() == 3
+    for mark in marks.all():
+        box = mark.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= axis["x"] + 1
+
+
 LABELS = """(chart, selector) => [...chart.querySelectorAll(selector)].map((label) => {
     const { left, right, top, bottom } = label.getBoundingClientRect();
     return [left, right, top, bottom];

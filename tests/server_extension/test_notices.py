@@ -1,4 +1,4 @@
-"""Notices that the pages of a notebook server show: each is shown by one page."""
+"""Notices of the pages of a notebook server: each is claimed by one page, which shows it in front."""
 
 from __future__ import annotations
 
@@ -8,46 +8,24 @@ import httpx
 import pytest
 from benches.server_extension_bench import NotebookServer
 
-from springtide.widgets.server_extension.notices import Claimed, Claims
+from springtide.widgets.server_extension.notices import Claims
 from springtide.widgets.server_extension.pool_gate import GateError
 
 URL = "../../notices"
 
 
-def body(*ids: str) -> dict[str, list[dict[str, str]]]:
-    return {"notices": [{"id": each, "event": each.rpartition(".")[2]} for each in ids]}
-
-
-def claimed(claims: Claims, *ids: str, at: float = 0) -> Claimed:
-    return claims.claim(json.dumps(body(*ids)).encode(), at)
+def body(*ids: str) -> dict[str, tuple[str, ...]]:
+    return {"notices": ids}
 
 
 def claim(claims: Claims, *ids: str) -> list[str]:
-    return claimed(claims, *ids).ids
+    return claims.claim(json.dumps(body(*ids)).encode()).ids
 
 
 def test_a_notice_is_for_the_page_that_claims_it_first() -> None:
     claims = Claims()
     assert claim(claims, "a.1.failed", "b.1.ended", "a.1.failed") == ["a.1.failed", "b.1.ended"]
     assert claim(claims, "b.1.ended", "b.2.ended") == ["b.2.ended"]
-
-
-def test_more_than_three_within_ten_seconds_over_all_pages_are_counted_together() -> None:
-    claims = Claims()
-    singles = [claimed(claims, f"{number}.failed", at=number) for number in range(3)]
-    assert [(each.ids, each.burst) for each in singles] == [([f"{number}.failed"], 0) for number in range(3)]
-    assert claimed(claims, "3.failed", at=3) == Claimed(
-        ["3.failed"], 1, {"failed": 4}, ["0.failed", "1.failed", "2.failed"]
-    ), "those shown one by one are counted, and leave the pages"
-    assert claimed(claims, "4.failed", "4.ended", at=12) == Claimed(
-        ["4.failed", "4.ended"], 1, {"failed": 5, "ended": 1}
-    ), "another page has the counts of the whole burst"
-    assert claimed(claims, "4.failed", at=13) == Claimed([])
-    assert claimed(claims, "5.ended", at=22).burst == 0, "the burst was over"
-    assert claimed(claims, *(f"{number}.late" for number in range(3)), at=25).counts == {"ended": 1, "late": 3}
-    assert claimed(claims, *(f"{number}.ended" for number in range(6, 10)), at=40) == Claimed(
-        [f"{number}.ended" for number in range(6, 10)], 3, {"ended": 4}
-    )
 
 
 def test_the_latest_claims_are_remembered() -> None:
@@ -64,14 +42,14 @@ def test_the_latest_claims_are_remembered() -> None:
         b"[]",
         b"\xff",
         b'{"notices": [7]}',
-        b'{"notices": [{"id": "", "event": "failed"}]}',
-        b'{"notices": [{"id": "a", "event": "<b>"}]}',
+        b'{"notices": [""]}',
+        b'{"notices": [{"id": "a"}]}',
         b'{"notices": [], "x": 1}',
     ],
 )
 def test_what_is_no_list_of_notices_is_refused(sent: bytes) -> None:
     with pytest.raises(GateError, match="No notices"):
-        Claims().claim(sent, 0)
+        Claims().claim(sent)
 
 
 def test_a_claim_is_bounded() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -366,12 +365,12 @@ class TerminalsHandler(PoolHandler):
 
 
 class NoticesHandler(PoolHandler):
-    """Notices of which each is shown by one page."""
+    """Notices: all pages list them, and one page shows each in front."""
 
     @answers(200)
     async def post(self) -> object:
-        """Answer the notices that this page is to show: those that no other one shows."""
-        return self.gateway.claims.claim(self.request.body, time.monotonic())
+        """Answer those notices of the page that no other page has claimed."""
+        return self.gateway.claims.claim(self.request.body)
 
 
 class FormHandler(PoolHandler):

@@ -1,14 +1,10 @@
 /** Notifications of the browser: one for each event over all open pages, and one for all events of a burst. */
 
-import { burstWords, GATHERED_MS, MOST_SINGLE } from "./visuals/base/bursts.js";
+import { burstWords, claimed, GATHERED_MS, MOST_KEPT, NOTHING } from "./visuals/base/bursts.js";
 import { clean } from "./visuals/base/words.js";
 
-/** Time without notifications after which a burst is over. */
-const CALM_MS = 10_000;
-const MOST_KEPT = 2000;
 /** Time in which a page that runs shows its notifications. */
 const LONGEST_TURN_MS = 3000;
-const NOTHING = { claimed: [], singles: [], burst: null };
 const EVENT_PAGES = { fault: "pool", workspace: "workspaces", needs: "home", report: "report?period=last-month" };
 const JOBS = "?show=all&order=latest";
 
@@ -134,31 +130,6 @@ function stateIn(store) {
   } catch {
     return NOTHING;
   }
-}
-
-/**
- * What a page is to show, and the state of all pages after that: single `notices`, or the `burst` with its counts and the
- * ids of the single ones that it has `replaced`.
- */
-export function claimed(notices, now, { claimed: before, singles: shown, burst: present }) {
-  const known = new Set(before);
-  const heard = new Map(notices.map((notice) => [notice.id, notice]));
-  const fresh = [...heard.values()].filter(({ id }) => !known.has(id));
-  const all = [...before, ...fresh.map(({ id }) => id)].slice(-MOST_KEPT);
-  const singles = shown.filter(({ at }) => now - at < CALM_MS && at <= now);
-  const goesOn = present !== null && now - present.at < CALM_MS && present.at <= now;
-  const nothing = { notices: [], burst: null, replaced: [] };
-  const state = { claimed: all, singles, burst: goesOn ? present : null };
-  if (!fresh.length) return { claim: nothing, state };
-  if (!goesOn && singles.length + fresh.length <= MOST_SINGLE) {
-    const more = fresh.map(({ id, event }) => ({ id, event, at: now }));
-    return { claim: { ...nothing, notices: fresh }, state: { ...state, singles: [...singles, ...more] } };
-  }
-  const counts = { ...(goesOn ? present.counts : {}) };
-  for (const { event } of [...(goesOn ? [] : singles), ...fresh]) counts[event] = (counts[event] ?? 0) + 1;
-  const burst = { began: goesOn ? present.began : now, at: now, counts };
-  const replaced = goesOn ? [] : singles.map(({ id }) => id);
-  return { claim: { ...nothing, burst, replaced }, state: { ...state, singles: [], burst } };
 }
 
 /** The page that has all events of a burst. */

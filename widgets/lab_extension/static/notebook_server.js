@@ -42,15 +42,8 @@ export class NotebookServer {
     /** Opens a terminal in a running job; returns its name on this server. */
     this.openTerminal = (job) => ask("POST", "terminals", { job });
 
-    /**
-     * The `ids` of the notices that this page is to show: no other page of this server shows them. In a burst, its number
-     * `burst` and `counts` by event of all of it.
-     */
-    this.claimNotices = (notices) =>
-      ask("POST", "notices", { notices: notices.map(({ id, event }) => ({ id, event })) });
-
-    /** A channel between the pages of this server in this browser. */
-    this.channel = (name) => new BroadcastChannel(`${name} ${settings.baseUrl}`);
+    /** Those `ids` of notices that no other page of this server has asked for. */
+    this.claimNotices = (ids) => ask("POST", "notices", { notices: ids });
 
     /** Begins to make an environment of the server's user. */
     this.makeEnvironment = (name, packages) => ask("POST", "environments", { name, packages });

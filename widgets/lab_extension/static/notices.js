@@ -1,14 +1,17 @@
-/** Notices of one's jobs in JupyterLab: one for each event over all open pages, and one for all events of a burst. */
+/**
+ * Notices of one's jobs in JupyterLab: one for each event, and one for all events of a burst. Every open page lists them under
+ * its bell; they pop up in the page with the focus, and in the first one that has heard of them.
+ */
 
-import { burstWords, countsOf, GATHERED_MS, MOST_SINGLE } from "./visuals/base/bursts.js";
+import { burstWords, claimed, GATHERED_MS, NOTHING } from "./visuals/base/bursts.js";
 import { noticeOf } from "./whole_words.js";
 
 const CHANNEL = "jupyterlab";
-/** The number of bursts that no server has counted. */
-const UNSHARED = -1;
 const MOST_WAITING = 1000;
 const SHOWN_MS = 10_000;
 const FAILURE_SHOWN_MS = 30_000;
+/** Of a notice that is listed and does not pop up. */
+const LISTED = 0;
 const TYPES = { failed: "error", paused: "warning", "time-limit": "warning", fault: "warning", workspace: "warning" };
 export class Notices {
   /**
@@ -25,12 +28,11 @@ export class Notices {
     this.timer = null;
     this.burst = null;
     this.singles = new Map();
-    this.bursts = server.channel("springtide-bursts");
-    this.bursts.addEventListener("message", ({ data }) => this.#leave(data));
+    this.state = NOTHING;
     document.addEventListener("visibilitychange", () => this.#soon());
   }
 
-  /** Shows a notification of the event stream: at once, or when the page comes into sight, unless another page has. */
+  /** Shows a notification of the event stream: at once, or when the page comes into sight. */
   hear(notice) {
     if (!notice.channels.includes(CHANNEL)) return;
     this.waiting = [...this.waiting, notice].slice(-MOST_WAITING);
@@ -46,12 +48,17 @@ export class Notices {
     const notices = this.waiting;
     this.waiting = [];
     this.timer = null;
-    const claimed = await this.server.claimNotices(notices).catch(() => unshared(notices));
-    if (claimed.burst) this.#putBurst(claimed);
-    else for (const notice of notices) if (claimed.ids.includes(notice.id)) this.#putOne(notice);
+    const ids = notices.map(({ id }) => id);
+    const { ids: first } = await this.server.claimNotices(ids).catch(() => ({ ids }));
+    const popsUp = (id) => document.hasFocus() || first.includes(id);
+    const { claim, state } = claimed(notices, Date.now(), this.state);
+    this.state = state;
+    if (claim.burst) this.#putBurst(claim.burst, ids.some(popsUp));
+    for (const notice of claim.notices) this.#putOne(notice, popsUp(notice.id));
+    for (const id of claim.replaced) this.#dismiss(id);
   }
 
-  #putOne({ id, job, event, title, text }) {
+  #putOne({ id, job, event, title, text }, popsUp) {
     const actions = job
       ? [
           { label: "Open", caption: "Open the job", callback: () => this.open.job(job) },
@@ -62,49 +69,25 @@ export class Notices {
     const notice = noticeOf(this.apputils, `${title} ${text}`.trim(), actions);
     const shown = this.Notification.emit(notice.message, TYPES[event] ?? "info", {
       actions: notice.actions,
-      autoClose,
+      autoClose: popsUp ? autoClose : LISTED,
     });
     this.singles.set(id, shown);
     if (this.singles.size > MOST_WAITING) this.singles.delete(this.singles.keys().next().value);
   }
 
-  /**
-   * Counts the events of a burst in one notice, which changes while further ones follow and leaves the other pages.
-   * @param replaced the ids of notices before, which are in the counts and leave all pages
-   */
-  #putBurst({ burst, counts, replaced = [] }) {
+  /** Counts the events of a burst in one notice, which changes while further ones follow. */
+  #putBurst({ began, counts }, popsUp) {
     const open = { label: "My Jobs", caption: "Open the table of your jobs", callback: () => this.open.jobs() };
     const { message, actions } = noticeOf(this.apputils, burstWords(counts), [open]);
     const type = counts.failed ? "error" : "info";
-    const options = { actions, autoClose: FAILURE_SHOWN_MS };
-    const isSame = burst !== UNSHARED && this.burst?.number === burst;
-    const isShown = isSame && this.Notification.update({ id: this.burst.id, message, type, ...options });
-    if (!isShown) this.burst = { number: burst, id: this.Notification.emit(message, type, options) };
-    if (burst !== UNSHARED) this.bursts.postMessage({ number: burst, replaced });
-    this.#replace(replaced);
+    const options = { actions, autoClose: popsUp ? FAILURE_SHOWN_MS : LISTED };
+    const isShown =
+      this.burst?.began === began && this.Notification.update({ id: this.burst.id, message, type, ...options });
+    if (!isShown) this.burst = { began, id: this.Notification.emit(message, type, options) };
   }
 
-  /** Takes off this page what the notice of a burst counts on another one: earlier notices, and its own with fewer events. */
-  #leave({ number, replaced }) {
-    this.#replace(replaced);
-    if (this.burst?.number !== number) return;
-    this.Notification.dismiss(this.burst.id);
-    this.burst = null;
+  #dismiss(id) {
+    if (this.singles.has(id)) this.Notification.dismiss(this.singles.get(id));
+    this.singles.delete(id);
   }
-
-  #replace(ids) {
-    for (const id of ids) {
-      if (this.singles.has(id)) this.Notification.dismiss(this.singles.get(id));
-      this.singles.delete(id);
-    }
-  }
-}
-
-/** What a page shows that cannot ask the server: all it has heard. */
-function unshared(notices) {
-  return {
-    ids: notices.map(({ id }) => id),
-    burst: notices.length > MOST_SINGLE ? UNSHARED : 0,
-    counts: countsOf(notices),
-  };
 }

@@ -4,6 +4,8 @@ import { h, s } from "./dom.js";
 import { ago, clean, clock, exact } from "./words.js";
 
 export const PALETTE_SIZE = 10;
+/** Letters of the name of a parent that stay in the name of its fork. */
+const UNCUT = 6;
 
 const BARS = ["M6.2 5v6", "M9.8 5v6"];
 const SLASH = ["M4 12L12 4"];
@@ -87,12 +89,24 @@ export function stateMark(of, testid, isBrief = false) {
   );
 }
 
-/** The name of a job, or its id. Where a place is short the name of a fork is cut before `, from step 60`, not after. */
+/**
+ * The name of a job, or its id. Where a place is short the name of a fork is cut before `, from step 60`, at the end of its
+ * parent's name, of which the beginning stays.
+ */
 export function jobName({ name, id }) {
   const words = clean(name) || id;
   const [, first, mark] = /^(.+)(, from [^,]{1,30})$/.exec(words) ?? [];
   if (!mark) return words;
-  return h("span", { key: "fork-name", class: "st-fork-name" }, h("span", {}, first), h("span", {}, mark));
+  const letters = [...first];
+  const isLong = letters.length > UNCUT + 2;
+  const parts = isLong ? [letters.slice(0, UNCUT).join(""), letters.slice(UNCUT).join("")] : [first, ""];
+  return h(
+    "span",
+    { key: "fork-name", class: "st-fork-name", title: words },
+    h("span", { class: "st-fork-begin" }, parts[0]),
+    isLong && h("span", { class: "st-fork-rest" }, parts[1]),
+    h("span", { class: "st-fork-mark" }, mark),
+  );
 }
 
 /** The style for a project's colour, the same on all pages; null is no project. */
@@ -144,6 +158,12 @@ export function progressTrack(part, words, more = {}) {
 export function button(name, words, click, more = {}) {
   const props = { key: name, type: "button", class: "st-button", "data-testid": name, on: { click } };
   return h("button", { ...props, ...more }, words);
+}
+
+/** The mark beside the name of a column by which a table is sorted: as `aria-sort` says it, or "none". */
+export function sortMark(sorted) {
+  const arrow = { ascending: " ▴", descending: " ▾" }[sorted];
+  return h("span", { key: "arrow", "aria-hidden": "true", "data-testid": "sort-mark" }, arrow);
 }
 
 /** A link to the TensorBoard of jobs, which the viewer's notebook server shows. */

@@ -25,7 +25,8 @@ function untilNext(seconds) {
 
 /**
  * Draws `element` at once, and then, at most once per frame, after calls of `draw` while it is in sight. What changes out of
- * sight is drawn when it comes into sight. Returns `draw` and `stop`.
+ * sight is drawn when it comes into sight. Returns `draw`, `stop`, and `now`, which draws at once: a field that opens takes the
+ * keys that follow the one that opened it.
  * @param lasts returns how long a drawing stays true while nothing happens, in seconds; null if for good
  */
 export function whileInSight(element, drawing, lasts = () => null) {
@@ -52,7 +53,7 @@ export function whileInSight(element, drawing, lasts = () => null) {
   };
   now();
   watcher.observe(element);
-  return { draw, stop };
+  return { draw, now, stop };
 }
 
 const drawings = new WeakMap();

@@ -67,7 +67,11 @@ function drawChart(chart, { colour, goal }) {
     left > 0 && `${count(left, "more parameter")} left out`,
     hidden > 0 && `${goal ? "the best " : ""}${amount(ranked.length)} of ${count(ranked.length + hidden, "trial")}`,
   ].filter(Boolean);
-  const style = { "--st-axes": shown.length + 1, "--st-mark": `${widthOf(own)}rem` };
+  const style = {
+    "--st-axes": shown.length + 1,
+    "--st-mark": `${widthOf(own)}rem`,
+    "--st-begin": `${widthOf(shown[0])}rem`,
+  };
   return h(
     "figure",
     { key: "figure", class: "st-parameters-figure", style: colourOf(colour) },
@@ -136,7 +140,9 @@ function drawParallel({ ranked, best, own, shown }) {
         }),
       ),
     ),
-    axes.map((axis, place) => drawAxis(axis, across(place), place === axes.length - 1)),
+    axes.map((axis, place) =>
+      drawAxis(axis, across(place), { 0: " st-first", [axes.length - 1]: " st-last" }[place] ?? ""),
+    ),
   ];
 }
 
@@ -152,13 +158,13 @@ function lineThrough(axes, index, across) {
   return parts.join("");
 }
 
-function drawAxis({ name, axis }, across, isLast) {
+function drawAxis({ name, axis }, across, side) {
   const words = `${clean(name)}${axis.logarithmic ? " (log)" : ""}`;
   return h(
     "div",
     {
       key: `axis ${across}`,
-      class: `st-axis-words${isLast ? " st-last" : ""}`,
+      class: `st-axis-words${side}`,
       style: { left: `${100 * across}%` },
       "aria-hidden": "true",
     },

@@ -56,7 +56,7 @@ class RunList {
       () => this.#ask(),
       (job) => this.filters.everybody || feed.isOwn(job),
     );
-    this.selection = new Selection(redraw, feed, {
+    this.selection = new Selection(() => this.view?.now(), feed, {
       reread: () => this.list.read(true),
       sent: (job, opens) => this.#showSent(job, opens),
     });

@@ -25,6 +25,11 @@ export class StackKeeper {
     }
   }
 
+  /** Whether it shows stacks, or that they are fetched. */
+  get isOpen() {
+    return this.asking || this.found !== null;
+  }
+
   close() {
     this.found = null;
     this.changed();

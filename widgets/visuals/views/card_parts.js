@@ -60,7 +60,7 @@ export function noteLine({ note }) {
  * @param again draws the card again
  * @param words `board`: the address of the TensorBoard, left out if there is nothing in it; `erases`: whether the card offers to delete a job that has ended; `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
  *   and `confirm` of its confirmation; `more`: further buttons as pairs of an action and its words; `aside`: those that do
- *   not change the job
+ *   not change the job; `expanded`: "true" or "false" for actions whose content the card shows
  */
 export function cardActions(data, actions, state, again, words) {
   const { job, notice, blocked, editor, measured, intervention, projects } = data;
@@ -114,13 +114,17 @@ export function cardActions(data, actions, state, again, words) {
   return h("footer", { key: "actions" }, said, buttons, board);
 }
 
-function choices(job, actions, ask, confirm, waiting, { cancel, more = [], aside = [], isAway, erases, erase }) {
+function choices(job, actions, ask, confirm, waiting, words) {
+  const { cancel, more = [], aside = [], expanded = {}, isAway, erases, erase } = words;
   if (isFinal(job.state))
     return [
       ...afterwards(actions, waiting),
       erases && actions.delete && cardButton("delete", "Delete…", erase, waiting),
     ];
-  const others = aside.map(([name, words]) => actions[name] && cardButton(name, words, actions[name], isAway));
+  const others = aside.map(
+    ([name, label]) =>
+      actions[name] && cardButton(name, label, actions[name], isAway, { "aria-expanded": expanded[name] ?? null }),
+  );
   if (isEnding(job)) return [...others, actions.end && cardButton("end", "End now…", confirm("end"), waiting)];
   const { pause, resume } = offers(job);
   return [

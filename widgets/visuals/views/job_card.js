@@ -66,10 +66,14 @@ export function renderJobCard(element, data, actions = {}) {
     Boolean(data.log || (typeof data.log === "string" && job.attempts.length)) &&
       drawLog(shownLog(state, data.log), job.ended !== null, data.reading),
     job.attempts.length > 0 && data.outputs?.drawFold(job),
-    data.stack?.draw(),
     job.attempts.length > 0 && data.checkpoints,
     rerunForm(data.editor),
-    cardActions(data, actions, state, again, { ...buttonWords(job), board: boardOf(data) }),
+    cardActions(data, actions, state, again, {
+      ...buttonWords(job),
+      board: boardOf(data),
+      expanded: { stack: String(Boolean(data.stack?.isOpen)) },
+    }),
+    data.stack?.draw(),
   );
 }
 

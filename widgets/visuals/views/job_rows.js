@@ -47,7 +47,11 @@ function drawRow(job, now, colours, href, offered) {
       "data-state": job.state,
       style: colourOf(colours.get(job.project)),
     },
-    h("span", { key: "name", class: "st-job-name" }, href ? h("a", { href, target: "_blank" }, name) : name),
+    h(
+      "span",
+      { key: "name", class: "st-job-name", title: clean(job.name) },
+      href ? h("a", { href, target: "_blank" }, name) : name,
+    ),
     stateMark(job, null, true),
     job.trials
       ? progressTrack(finishedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials))

@@ -236,15 +236,27 @@ function columnOf(key) {
   return kind ? makers[kind](key.slice(kind.length)) : MORE.find(({ name }) => name === key);
 }
 
+/** The names of the arguments that differ; those come first whose most common value the fewest jobs share. */
+function differing(jobs) {
+  const apart = namesOf(jobs, argumentsOf).map((name) => {
+    const values = jobs.map((job) => JSON.stringify(job.arguments[name])).filter(Boolean);
+    const shares = [...Map.groupBy(values, (value) => value).values()].map(({ length }) => length);
+    return { name, others: values.length - Math.max(...shares) };
+  });
+  return apart
+    .filter(({ others }) => others > 0)
+    .sort((one, other) => other.others - one.others)
+    .map(({ name }) => name);
+}
+
 /**
- * Without a choice: the arguments in which the jobs differ, the metrics that most of them have, lineage, and those that
+ * Without a choice: the arguments in which the jobs differ most, the metrics that most of them have, lineage, and those that
  * may give way to them; at most `most`, the most telling ones.
  */
 function usual(jobs, most) {
-  const differ = namesOf(jobs, argumentsOf).filter(
-    (name) => new Set(jobs.map((job) => JSON.stringify(job.arguments[name])).filter(Boolean)).size > 1,
-  );
-  const given = differ.slice(0, AUTO_ARGUMENTS).map((name) => `argument.${name}`);
+  const given = differing(jobs)
+    .slice(0, AUTO_ARGUMENTS)
+    .map((name) => `argument.${name}`);
   const metrics = namesOf(jobs, metricsOf)
     .slice(0, AUTO_METRICS)
     .map((name) => `last.${name}`);

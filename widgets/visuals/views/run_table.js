@@ -8,6 +8,7 @@ import {
   jobName,
   projectMark,
   shownState,
+  sortMark,
   stateMark,
   stateWord,
   tagWord,
@@ -15,14 +16,18 @@ import {
 import { reasonAt, sentencesOf, stepWords, waits } from "../base/job_words.js";
 import { shortTrialsWords } from "../base/sweep_words.js";
 import { clamped } from "../base/tip.js";
-import { ago, amount, clean, count, exact, roughly } from "../base/words.js";
+import { ago, amount, clean, count, exact, naturally, roughly } from "../base/words.js";
 import { keyOf } from "./run_columns.js";
 
 const NONE = "–";
+/** What stands for a number where names are compared. */
+const NUMBER = "#";
 const TAGS_SHOWN = 3;
 const PINNED = "Pinned";
 const OTHERS = "Others";
 const LATEST = "latest";
+/** Orders by a time that begin with the latest one, without a sign. */
+const LATEST_FIRST = new Set([LATEST, "newest"]);
 const FIRST = [
   { name: "state", order: "state", draw: ({ job }) => stateMark(job, "row-state", true) },
   { name: "name", order: "name", draw: (about) => drawName(about) },
@@ -67,7 +72,7 @@ export const GROUPS = {
   project: ({ project }) => clean(project),
   person: ({ user }) => clean(user),
   state: (job) => stateWord(briefState(job)),
-  name: ({ name }) => clean(name).replace(/\d+/g, "#"),
+  name: ({ name }) => clean(name).replace(/\d+/g, NUMBER),
   tag: ({ options }) => (options.tags.length ? clean(options.tags[0]) : "no tag"),
 };
 
@@ -112,7 +117,7 @@ export function drawTable(data, actions) {
         "tbody",
         {},
         grouped(data.jobs, data.filters.group).flatMap(([group, jobs]) => [
-          group !== null && drawGroup(group, jobs.length, columns.length + 2),
+          group !== null && drawGroup(group, jobs, data.filters.group, columns.length + 2),
           ...jobs.flatMap((job) => drawRows({ ...about, job }, columns, actions)),
         ]),
       ),
@@ -143,12 +148,25 @@ function grouped(jobs, by) {
     .map(([group, listed]) => [group ?? (isMixed ? OTHERS : null), listed]);
 }
 
-function drawGroup(group, number, width) {
+function drawGroup(group, jobs, by, width) {
+  const words = by === "name" && group !== PINNED && group !== OTHERS ? alikeWords(jobs) : { words: group };
   return h(
     "tr",
     { key: `group ${group}`, class: "st-group-row", "data-testid": "job-group" },
-    h("th", { colspan: width, scope: "colgroup" }, group, h("span", { class: "st-muted" }, ` · ${number}`)),
+    h(
+      "th",
+      { colspan: width, scope: "colgroup", title: words.title },
+      words.words,
+      h("span", { class: "st-muted" }, ` · ${jobs.length}`),
+    ),
   );
+}
+
+/** `long-1 to long-12` for jobs whose names differ in their numbers alone; the name, if all have the same. */
+function alikeWords(jobs) {
+  const names = [...new Set(jobs.map(({ name }) => clean(name)))].sort(naturally);
+  if (names.length === 1) return { words: names[0] };
+  return { words: `${names[0]} to ${names.at(-1)}`, title: "Jobs whose names differ in their numbers alone" };
 }
 
 function drawAll({ jobs, selection }) {
@@ -169,20 +187,16 @@ function drawHead(column, chosen, { choose }) {
   const { name, order } = column;
   const key = keyOf(column);
   if (!order) return h("th", { key, scope: "col", "data-column": key }, name);
-  const up = chosen === order;
+  const isFirst = chosen === order;
   const reversed = order.startsWith("-") ? order.slice(1) : `-${order}`;
-  const down = chosen === reversed;
-  const arrow = up ? " ▾" : down ? " ▴" : "";
-  const sorted = up ? "ascending" : down ? "descending" : "none";
+  const isDown = isFirst === (order.startsWith("-") || LATEST_FIRST.has(order));
+  const sorted = !isFirst && chosen !== reversed ? "none" : isDown ? "descending" : "ascending";
   return h(
     "th",
     { key, scope: "col", "aria-sort": sorted, "data-column": key },
-    button(
-      `sort-${key}`,
-      [name, h("span", { "aria-hidden": "true" }, arrow)],
-      () => choose({ order: up ? reversed : order }),
-      { class: "st-sort" },
-    ),
+    button(`sort-${key}`, [name, sortMark(sorted)], () => choose({ order: isFirst ? reversed : order }), {
+      class: "st-sort",
+    }),
   );
 }
 

@@ -1,7 +1,7 @@
 /** The trials of a sweep as a table: sorted by its heads, filtered by state and text, the first of them shown. */
 
 import { h } from "../base/dom.js";
-import { button, colourOf, emptyState, stateMark, stateWord } from "../base/glyphs.js";
+import { button, colourOf, emptyState, sortMark, stateMark, stateWord } from "../base/glyphs.js";
 import { countedAs, parameterWords, TRIAL_STATES } from "../base/sweep_words.js";
 import { endOfLog, own, parameterNames, sortedRows } from "../base/trials.js";
 import { amount, clean, cleanLines, count } from "../base/words.js";
@@ -181,12 +181,7 @@ function drawTrialHead({ name, column, down = false, number }, place, view, choo
   return h(
     "th",
     { key: place, scope: "col", class: classes, "aria-sort": sorted },
-    button(
-      `trials-sort-${name}`,
-      [name, h("span", { key: "arrow", "aria-hidden": "true" }, chosen ? (view.down ? " ▾" : " ▴") : "")],
-      click,
-      { class: "st-trials-sort", title: name },
-    ),
+    button(`trials-sort-${name}`, [name, sortMark(sorted)], click, { class: "st-trials-sort", title: name }),
   );
 }
 
