@@ -26,6 +26,7 @@ COARSE = ((172_800.0, 86_400.0), (7_200.0, 3_600.0), (1_200.0, 600.0), (60.0, 60
 CANCEL = model.CANCEL
 TIME_LIMIT = model.TIME_LIMIT
 HELD = "engine-held"
+NEVER_SAVED = "engine-never-saved"
 FINISHED = "engine-finished"
 NOT_LAUNCHED = "engine-not-launched"
 BLOCKED = "engine-blocked"
@@ -213,9 +214,9 @@ def ended_cleanly(*, saved: bool) -> Reason:
     return Reason("engine-ended-cleanly", {"saved": int(saved)})
 
 
-def never_saved() -> Reason:
-    """Return the job was paused before its first checkpoint."""
-    return Reason("engine-never-saved")
+def never_saved(lost: float) -> Reason:
+    """Return no checkpoint was known when the job was interrupted after ``lost`` seconds of run time."""
+    return Reason(NEVER_SAVED, {"lost": lost})
 
 
 def evicted(detail: str) -> Reason:

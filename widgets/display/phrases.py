@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from springtide.scheduler.client.descriptions import expectation, state_words
+from springtide.scheduler.client.descriptions import expectation, start_verb, state_words
 from springtide.scheduler.client.log_text import ESCAPES
 from springtide.scheduler.wire import Job, TrialCounts
 from springtide.scheduler.wording import amount, count, gpus, workers
@@ -117,8 +117,7 @@ def starts(job: Job, now: float) -> str:
     if job.starts is None:
         return ""
     has_started = job.trials is not None and job.started is not None
-    verb, who = "resumes" if job.attempt else "starts", "The next trial" if has_started else ""
-    return clean(expectation(job.starts, now, verb, who=who))
+    return clean(expectation(job.starts, now, start_verb(job), who="The next trial" if has_started else ""))
 
 
 def asked(job: Job) -> str:

@@ -20,6 +20,7 @@ from springtide.scheduler.client.descriptions import (
     facts,
     prospect,
     resumes_from,
+    start_verb,
     state_words,
     typed_command,
 )
@@ -138,7 +139,7 @@ def environment_facts(environment: JobEnvironment | None, image: str | None) -> 
 def explanation(found: Explanation, now: float) -> answers.Explanation:
     """Return why a job waits, runs or has ended, and what would change it."""
     job = found.job
-    when = "" if found.starts is None else expectation(found.starts, now)
+    when = "" if found.starts is None else expectation(found.starts, now, start_verb(job))
     aliases = aliases_of(job)
     aliases.learn(None if found.starts is None else found.starts.why)
     for change in found.starts_if:

@@ -27,11 +27,7 @@ export function eventsOf(job) {
         ...sentencesOf(attempt.why),
       ].join(" "),
     });
-    if (attempt.started)
-      events.push({
-        at: attempt.started,
-        words: `${name} ${Number.isFinite(attempt.resumed_from) ? `resumed from step ${amount(attempt.resumed_from)}` : "started"}.`,
-      });
+    if (attempt.started) events.push({ at: attempt.started, words: `${name} ${startedWords(attempt)}.` });
     if (attempt.saved) events.push({ at: attempt.saved, words: `${name} saved its latest checkpoint.` });
     if (attempt.asked && !attempt.ended) events.push({ at: attempt.asked, words: askedWords(job) });
     if (attempt.ended)
@@ -45,6 +41,11 @@ export function eventsOf(job) {
   return events
     .map((event, order) => ({ ...event, order }))
     .sort((one, other) => one.at - other.at || one.order - other.order);
+}
+
+function startedWords(attempt) {
+  if (attempt.from_start) return "started again from the beginning";
+  return Number.isFinite(attempt.resumed_from) ? `resumed from step ${amount(attempt.resumed_from)}` : "started";
 }
 
 /** What a live attempt was asked for, by whom or why. */
