@@ -271,7 +271,7 @@ def how_to_install(*packages: str, can_install: bool | None = None) -> str:
     if installs_here() if can_install is None else can_install:
         return f"%pip install {words}"
     return (
-        "the packages of this kernel belong to the hub, so make an environment of your own in a terminal: "
+        "make an environment of your own (the packages of this kernel belong to the hub), in a terminal: "
         f"springtide env create NAME {words}"
     )
 

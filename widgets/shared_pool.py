@@ -30,7 +30,7 @@ from springtide.scheduler.capture import (
     working_directory,
 )
 from springtide.scheduler.client import Client
-from springtide.scheduler.client.descriptions import image_of, prospect
+from springtide.scheduler.client.descriptions import image_of, none_matches, prospect
 from springtide.scheduler.client.presets import as_filled
 from springtide.scheduler.client.transport import encoded
 from springtide.widgets.comparison import Comparison
@@ -72,10 +72,14 @@ NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Jobs(list[Job | Sweep]):
-    """Handles of jobs and sweeps, shown as a table. ``infos`` are the jobs as they were when they were listed."""
+    """Handles of jobs and sweeps, shown as a table. ``infos`` are the jobs as they were when they were listed.
 
-    def __init__(self, jobs: Iterable[wire.Job], way: Connection | None) -> None:
+    ``none`` is the sentence of an empty list, if filters chose among the jobs.
+    """
+
+    def __init__(self, jobs: Iterable[wire.Job], way: Connection | None, none: str = "") -> None:
         self.infos = list(jobs)
+        self.none = none
         super().__init__(handle_of(job, way) for job in self.infos)
 
     def to_frame(self) -> DataFrame:
@@ -89,13 +93,13 @@ class Jobs(list[Job | Sweep]):
         return frame(job_rows(self.infos), times=JOB_TIMES, heads=JOB_COLUMNS)
 
     def __repr__(self) -> str:
-        return plain.jobs_text(self.infos)
+        return plain.jobs_text(self.infos, self.none)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {
-            **jobs_output(self.infos, time.time()),
-            "text/plain": plain.jobs_text(self.infos),
-            "text/html": plain.jobs_html(self.infos),
+            **jobs_output(self.infos, time.time(), self.none),
+            "text/plain": plain.jobs_text(self.infos, self.none),
+            "text/html": plain.jobs_html(self.infos, self.none),
         }
 
 
@@ -447,7 +451,7 @@ class Pool:
         page = self.connection.ask(Client.jobs, **filters, limit=sys.maxsize if limit is None else limit)
         if page.note:
             warnings.warn(page.note, stacklevel=2)
-        return Jobs(page.items, self._way)
+        return Jobs(page.items, self._way, none_matches({**filters, "mine": False}))
 
     def job(self, job_id: str) -> Job | Sweep:
         """Return the handle of one job, or of a sweep."""

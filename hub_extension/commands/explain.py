@@ -11,7 +11,7 @@ import msgspec
 from springtide.hub_extension.commands.jobs import asked
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.scheduler.client import Client, PoolError
-from springtide.scheduler.client.descriptions import expected_start, prospect, state_words
+from springtide.scheduler.client.descriptions import expected_start, prospect, reason_at, state_words
 from springtide.scheduler.wire import Alternative as Change
 from springtide.scheduler.wire import Attempt, Forecast, Job, ProjectView, Reason, Starts, WhatIf, Wish
 from springtide.scheduler.wording import ago, amount, duration, gpus
@@ -106,13 +106,14 @@ def variants(job: Job) -> Iterator[tuple[str, Wish]]:
 def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
     """Yield the printed lines."""
     job = explanation.job
+    why = None if job.reason is None else reason_at(job.reason, now)
     yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {state_words(job)}"
     sections = {
-        "Reason": job.error or said(job.reason, *WHY),
+        "Reason": job.error or said(why, *WHY),
         "What would change it": changes(explanation),
         "When": " ".join(
             [
-                said(job.reason, "next", "place"),
+                said(why, "next", "place"),
                 expected_start(job, now),
             ]
         ).strip(),
@@ -163,6 +164,7 @@ def standing(project: ProjectView) -> str:
     quota = "an unlimited quota" if project.quota is None else f"a quota of {gpus(project.quota)}"
     limit = "" if project.limit is None else f" and a limit of {project.limit}"
     borrowed = f" ({project.borrowed} borrowed)" if project.borrowed else ""
-    held = f"{gpus(project.held)}{borrowed} of a fair share of {project.fair_share}"
     waits = f" Its waiting jobs ask for {gpus(project.waiting)}." if project.waiting else ""
-    return f"{project.name} has {quota}{limit}, and holds {held}.{waits}"
+    share = f" Its fair share is {gpus(project.fair_share)} now." if project.held or project.waiting else ""
+    held = gpus(project.held) if project.held else "no GPU"
+    return f"{project.name} has {quota}{limit}, and holds {held}{borrowed}.{share}{waits}"

@@ -15,7 +15,7 @@ from springtide.hub_extension.commands.times import local
 from springtide.scheduler import model
 from springtide.scheduler.arguments import HIDDEN, shown_words
 from springtide.scheduler.client import Client, PoolError, descriptions
-from springtide.scheduler.client.descriptions import start_time, state_words
+from springtide.scheduler.client.descriptions import filter_words, none_matches, start_time, state_words
 from springtide.scheduler.client.log_text import LogText, attempt_mark
 from springtide.scheduler.runs import FIELDS, Secret, names_of, parse, value_of
 from springtide.scheduler.time_zones import own_zone
@@ -62,8 +62,7 @@ def filter_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def is_filtered(filters: Mapping[str, Any]) -> bool:
     """Return whether one of the options chooses jobs, rather than their order."""
-    chooses = {name: value for name, value in filters.items() if name not in {"order", "archived"}}
-    return any(chooses.values()) or filters["archived"] != "no"
+    return bool(filter_words(filters))
 
 
 def check_choice(job_ids: Sequence[str], options: str, *, chosen: bool) -> None:
@@ -120,9 +119,9 @@ def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filter
             )
             for j in page.items
         ],
-        empty="No job matches."
-        if cursor or is_filtered(filters)
-        else "No jobs. Send one: springtide submit --gpus 1 -- python train.py",
+        empty="There are no more jobs."
+        if cursor
+        else none_matches(filters) or "No jobs. Send one: springtide submit --gpus 1 -- python train.py",
     )
     if page.next:
         click.echo(f"There are more: --cursor {one_line(page.next)}")

@@ -24,6 +24,7 @@ from springtide.hub_extension.tracking.tracker import (
     server_address,
 )
 from springtide.scheduler.client import Client, PoolError
+from springtide.scheduler.client.descriptions import none_matches
 from springtide.scheduler.wire import Job, Point
 from springtide.scheduler.wire.run_table import csv_of
 from springtide.scheduler.wording import amount, count
@@ -89,7 +90,7 @@ def export(
         tracker = _mlflow(into, os.environ) if tool == "mlflow" else _wandb(into)
         found = asyncio.run(_export(client, tracker, _wanted(client, job_ids, filters, limit), as_json=as_json))
     if not found and not as_json:
-        click.echo("No job matches.")
+        click.echo(none_matches(filters) or "No job matches.")
     if left := sum(bool(each.problem) for each in found):
         raise click.ClickException(f"{amount(left)} of {count(len(found), 'job')} left out.")
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Final, Literal
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import structs
 
 from springtide.scheduler import wording
 from springtide.scheduler.arguments import typed_words
@@ -20,6 +23,7 @@ from springtide.scheduler.wire import (
     Me,
     MeasuredPlacement,
     ProjectTree,
+    Reason,
     Starts,
     TrialRow,
     Wish,
@@ -42,6 +46,28 @@ ALIKE = "No other GPUs are known to be notably faster, or to be worth more."
 """The text if the measured runs give no advice."""
 LATE = 60.0
 """Delay after which an expected start counts as late, in seconds."""
+
+
+def filter_words(filters: Mapping[str, Any]) -> list[str]:
+    """Return the filters of a list of jobs that choose among them: ``state “paused”``, ``where “lr > 100”``.
+
+    They are parameters of `Client.jobs`; ``since`` is in seconds since the epoch.
+    """
+    others = {"order", "archived", "mine"}
+    chosen = {name: value for name, value in filters.items() if value and name not in others}
+    words = [f"{name} {wording.given(_filter_value(name, value))}" for name, value in chosen.items()]
+    archived = {"yes": ["archived"], "all": ["archived or not"]}.get(filters.get("archived") or "no", [])
+    return [*(["yours"] if filters.get("mine") else []), *words, *archived]
+
+
+def _filter_value(name: str, value: Any) -> Any:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(value)) if name == "since" else value
+
+
+def none_matches(filters: Mapping[str, Any]) -> str:
+    """Return ``No job matches: state “paused”.``, empty if no filter chooses among the jobs."""
+    words = filter_words(filters)
+    return f"No job matches: {listed(words)}." if words else ""
 
 
 def state_words(of: Job | Attempt | TrialRow) -> str:
@@ -210,7 +236,8 @@ def expectation(starts: Starts, now: float, verb: str = "starts", *, who: str = 
         return "" if starts.why is None else starts.why.text
     if now - starts.likely > LATE:
         late = wording.roughly(now - starts.likely)
-        return f"{who or 'It'} was expected to {verb.removesuffix('s')} {late} ago."
+        first, *others = verb.split()
+        return f"{who or 'It'} was expected to {' '.join([first.removesuffix('s'), *others])} {late} ago."
     return f"{f'{who} likely' if who else 'Likely'} {verb} {moment(starts, now)}."
 
 
@@ -222,7 +249,7 @@ def expected_start(job: Job, now: float) -> str:
     if job.starts is None:
         return ""
     who = "The next trial" if job.trials is not None and job.started is not None else ""
-    return expectation(job.starts, now, "resumes" if job.attempt else "starts", who=who)
+    return expectation(job.starts, now, start_verb(job), who=who)
 
 
 def start_time(job: Job, now: float) -> str:
@@ -232,6 +259,27 @@ def start_time(job: Job, now: float) -> str:
     if now - job.starts.likely > LATE:
         return f"expected {ago(job.starts.likely, now)}"
     return moment(job.starts, now)
+
+
+def reason_at(reason: Reason, now: float) -> Reason:
+    """Return a reason whose times count on: what happens ``in 21 s`` by one made 15 s ago happens ``in 6 s``.
+
+    ``reasonAt`` of ``widgets/visuals/base/job_words.js`` does the same.
+    """
+    seconds, until = reason.params.get("seconds"), reason.params.get("until")
+    if not (isinstance(seconds, int | float) and isinstance(until, int | float)):
+        return reason
+    then, rest = (f"in {wording.roughly(max(1.0, left))}" for left in (seconds, until - now))
+    counted = {name: getattr(reason, name).replace(then, rest) for name in ("text", "headline", "brief")}
+    sentences = [structs.replace(each, text=each.text.replace(then, rest)) for each in reason.sentences]
+    return structs.replace(reason, **counted, sentences=sentences)
+
+
+def start_verb(job: Job) -> str:
+    """Return what a job does when it gets GPUs: ``starts``, ``resumes``, ``starts again from the beginning``."""
+    if not job.attempt:
+        return "starts"
+    return "starts again from the beginning" if job.from_start else "resumes"
 
 
 def prospect(forecast: Forecast) -> str:

@@ -150,13 +150,15 @@ def _rows(text: str) -> list[str]:
 def attempt_mark(job: Job, number: int, now: float) -> str:
     """Return the line between two attempts: ``── attempt 2 of train-3, started again 14:02 on node-1 ──``.
 
-    It does not say that the program resumes, which only the program knows.
+    It does not say that the program resumes, which only the program knows; ``from the beginning`` that the pool
+    knew no checkpoint.
     """
     name = folded(" ".join(job.name.split()), colours=False)
     attempt = next((each for each in job.attempts if each.number == number), None)
     if attempt is None or attempt.started is None:
         return f"── attempt {number} of {name} ──"
-    how = "started again with a checkpoint" if attempt.had_checkpoint else "started again"
+    how = f"started again{' with a checkpoint' if attempt.had_checkpoint else ''}"
+    how = f"{how} from the beginning" if attempt.from_start else how
     return f"── attempt {number} of {name}, {how} {clock(attempt.started, now)}{_where(attempt)} ──"
 
 

@@ -29,6 +29,7 @@ TIME_LIMIT = model.TIME_LIMIT
 HELD = "engine-held"
 HELD_AND_RESUMED = "engine-held-and-resumed"
 DID, DID_GIVE, DID_EDIT = "did-", "did-give", "did-edit"
+NEVER_SAVED = "engine-never-saved"
 FINISHED = "engine-finished"
 NOT_LAUNCHED = "engine-not-launched"
 BLOCKED = "engine-blocked"
@@ -221,9 +222,9 @@ def ended_cleanly(*, saved: bool) -> Reason:
     return Reason("engine-ended-cleanly", {"saved": int(saved)})
 
 
-def never_saved() -> Reason:
-    """Return the job was paused before its first checkpoint."""
-    return Reason("engine-never-saved")
+def never_saved(lost: float) -> Reason:
+    """Return no checkpoint was known when the job was interrupted after ``lost`` seconds of run time."""
+    return Reason(NEVER_SAVED, {"lost": lost})
 
 
 def evicted(detail: str) -> Reason:

@@ -32,13 +32,13 @@ _MISSING_ABOVE = re.compile(r"(?i:no such file or directory).*['\"]\.\./")
 def _held(p: Params) -> Sentences:
     by = quoted_name(p, "by")
     yield cause(f"It is kept paused by {by}." if p.get("kept") else f"It was paused by {by}.")
-    yield follows("It continues when it is resumed.")
+    yield follows("It runs again when it is resumed.")
 
 
 def _drained(p: Params) -> Sentences:
     yield cause(f"The node {label(p, 'node')} was drained by {quoted_name(p, 'by')}.")
     yield from detail(p)
-    yield follows("It resumes by itself as soon as GPUs are free for it.")
+    yield follows("It runs again by itself as soon as GPUs are free for it.")
 
 
 def _drained_without_gpus(p: Params) -> Sentences:
@@ -50,12 +50,12 @@ def _gpu_drained(p: Params) -> Sentences:
     whose = f"by {quoted_name(p, 'by')}" if p.get("by") else "because of a fault"
     yield cause(f"The GPU {number(p, 'gpu')} of {label(p, 'node')} was drained {whose}.")
     yield from detail(p)
-    yield follows("It resumes by itself as soon as GPUs are free for it.")
+    yield follows("It runs again by itself as soon as GPUs are free for it.")
 
 
 def _moved_off(p: Params) -> Sentences:
     yield cause(f"Moved by {quoted_name(p, 'by')} off GPUs that no longer belong to the pool.")
-    yield follows("It resumes by itself as soon as GPUs are free for it.")
+    yield follows("It runs again by itself as soon as GPUs are free for it.")
 
 
 def _cancelled(p: Params) -> Sentences:
@@ -85,19 +85,21 @@ def _ended_cleanly(p: Params) -> Sentences:
     yield follows("Mark it as finished if its work is complete.")
 
 
-def _never_saved(_: Params) -> Sentences:
-    yield follows(f"No checkpoint is known: it starts from the beginning, {OWN_FILES}.")
+def _never_saved(p: Params) -> Sentences:
+    work = f": {duration(real(p, 'lost'))} of work was lost, {OWN_FILES}" if real(p, "lost") >= 1 else ""
+    yield cause(f"No checkpoint was known{work}.")
+    yield follows("It starts again from the beginning.")
 
 
 def _evicted(p: Params) -> Sentences:
     yield cause("It was ended from outside the pool.")
     yield from detail(p)
-    yield follows("It resumes by itself as soon as GPUs are free for it.")
+    yield follows("It runs again by itself as soon as GPUs are free for it.")
 
 
 def _held_and_resumed(p: Params) -> Sentences:
     yield cause(f"It was paused by {quoted_name(p, 'by')}, and resumed before it had stopped.")
-    yield follows("It continues by itself as soon as GPUs are free for it.")
+    yield follows("It runs again by itself as soon as GPUs are free for it.")
 
 
 def _paused(_: Params) -> Sentences:
@@ -131,8 +133,6 @@ def _lost(p: Params) -> Sentences:
     yield cause(sentence(str(p.get("detail") or "")) or "Its node or supervisor was lost.")
     if p.get("saved", 1):
         yield follows("It resumes from its last checkpoint.")
-    else:
-        yield follows(f"No checkpoint is known: it starts from the beginning, {OWN_FILES}.")
 
 
 def _blocked(p: Params) -> Sentences:

@@ -85,7 +85,7 @@ def _returned(p: Params) -> Sentences:
     if borrowed and number(p, "preemptible"):
         them = plural(borrowed, "the borrowed GPU", "the borrowed GPUs")
         yield follows(
-            f"When {them} {plural(borrowed, 'is', 'are')} asked back, the job is paused; it resumes by itself."
+            f"When {them} {plural(borrowed, 'is', 'are')} asked back, the job is paused; it runs again by itself."
         )
 
 

@@ -57,18 +57,18 @@ def _slow_node(p: Params) -> Sentences:
 def _node_what_to_do(p: Params) -> Sentences:
     if p.get("finish"):
         yield follows(
-            "Nothing new starts on it; a job that held the GPU resumes elsewhere, others run to their end."
+            "Nothing new starts on it; a job that held the GPU runs again elsewhere, others run to their end."
         )
         yield change("Reset or replace the GPU, then undrain the node on the page of the pool.")
     else:
-        yield follows("Nothing new starts on it; its jobs resume elsewhere.")
+        yield follows("Nothing new starts on it; its jobs run again elsewhere.")
         yield change(
             "Find what slows it, such as heat or other programs, then undrain it on the page of the pool."
         )
 
 
 def _what_to_do(_: Params) -> Sentences:
-    yield follows("Nothing new starts on it; a job that held it resumes elsewhere.")
+    yield follows("Nothing new starts on it; a job that held it runs again elsewhere.")
     yield change("Reset or replace it, then undrain it on the page of the pool.")
 
 

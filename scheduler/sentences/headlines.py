@@ -284,7 +284,9 @@ def _awaits(p: Params) -> Parts:
     jobs, ends = names(p, "names"), plural(len(names(p, "names")), "ends", "end")
     freed = f"{gpus(number(p, 'gpus'))} {plural(number(p, 'gpus'), 'is', 'are')} being freed for it"
     if p.get("seconds") is not None:
-        yield _for_it(p, f"can be freed in {roughly(max(1.0, real(p, 'seconds')))}")
+        rest = roughly(max(1.0, real(p, "seconds")))
+        who = _jobs(p) if len(jobs) == 1 else count(len(jobs), "job")
+        yield _for_it(p, f"{who} can be paused in {rest} (minimum run time)")
     elif not p.get("pausing", 1) and jobs:
         yield _for_it(p, f"starts when {_jobs(p)} {ends}")
     else:
@@ -446,8 +448,13 @@ def _fruitless(p: Params) -> Parts:
     yield f"Asked to run again {count(number(p, 'times'), 'time')} without progress."
 
 
-def _lost(p: Params) -> Parts:
-    yield "It was lost while it ran." if p.get("saved", 1) else "It was lost, and no checkpoint is known."
+def _never_saved(p: Params) -> Parts:
+    work = f": {duration(real(p, 'lost'))} of work lost" if real(p, "lost") >= 1 else ""
+    yield f"No checkpoint{work}."
+
+
+def _lost(_: Params) -> Parts:
+    yield "It was lost while it ran."
 
 
 def _failed(p: Params) -> Parts:
@@ -505,7 +512,7 @@ def _started(p: Params) -> Parts:
 
 
 HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
-    "held": _said("Paused by its user: resume it to continue."),
+    "held": _said("Paused by its user: resume it to let it run again."),
     "back-off": _back_off,
     "unknown-project": _unknown_project,
     "over-limit": _over_limit,
@@ -567,7 +574,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "engine-succeeded": _succeeded,
     "engine-finished": _by("Marked as finished"),
     "engine-ended-cleanly": _said("It ended with 0 when asked to pause: finished?"),
-    "engine-never-saved": _said("No checkpoint is known."),
+    "engine-never-saved": _never_saved,
     "engine-evicted": _said("Ended from outside the pool."),
     "engine-held-and-resumed": _said("Paused and resumed."),
     "engine-paused": _said("Asked to pause."),

@@ -49,6 +49,10 @@ def _succeeded(p: Params) -> Sentences:
     return _job(p, f"succeeded, {trials_failed(failed, number(p, 'trials'))}" if failed else "succeeded")
 
 
+def _runs_again(p: Params) -> Sentences:
+    return _job(p, "starts again from the beginning" if p.get("from_start") else "continues")
+
+
 def _by(p: Params) -> str:
     return f" by {quoted_name(p, 'by')}" if p.get("by") else ""
 
@@ -191,7 +195,7 @@ def _launch_stopped_next(_: Params) -> Sentences:
 
 NOTIFICATIONS: Table = {
     "notify-paused": lambda p: _job(p, f"was paused{_by(p)}"),
-    "notify-resumed": lambda p: _job(p, "continues"),
+    "notify-resumed": _runs_again,
     "notify-edited": lambda p: _job(p, f"was edited{_by(p)}"),
     "notify-succeeded": _succeeded,
     "notify-cancelled": lambda p: _job(p, f"was cancelled{_by(p)}"),
@@ -199,7 +203,7 @@ NOTIFICATIONS: Table = {
     "notify-attempt-failed": _attempt_failed,
     "notify-limit-near": _limit_near,
     "notify-limit": _limit,
-    "notify-held": lambda _: iter([follows("It continues when it is resumed.")]),
+    "notify-held": lambda _: iter([follows("It runs again when it is resumed.")]),
     "notify-saved": _saved,
     "notify-ran": _ran,
     "notify-many": _many,

@@ -120,17 +120,17 @@ def _node_not_ready(p: Params) -> Sentences:
         f"{verb} not been ready{since}" if since else f"{plural(number(p, 'others') + 1, 'is', 'are')} not ready"
     )
     yield state(f"{_nodes(p)} {what}: what the job does there is unknown.")
-    yield follows("It keeps its GPUs until it certainly runs there no longer, then continues elsewhere.")
+    yield follows("It keeps its GPUs until it certainly runs there no longer, then runs again elsewhere.")
 
 
 def _node_leaving(p: Params) -> Sentences:
     yield state(f"{_nodes(p)} {plural(number(p, 'others') + 1, 'is', 'are')} about to be removed.")
-    yield follows("It saves its work, and continues elsewhere.")
+    yield follows("It is asked to save, and runs again elsewhere.")
 
 
 def _node_cordoned(p: Params) -> Sentences:
     yield state(f"{_nodes(p)} {plural(number(p, 'others') + 1, 'is', 'are')} cordoned and may be drained.")
-    yield follows("It runs on. When the node is drained, it saves its work and continues elsewhere.")
+    yield follows("It runs on. When the node is drained, it is asked to save, and runs again elsewhere.")
 
 
 def _gives_back(p: Params) -> str:
@@ -146,7 +146,7 @@ def _pausing(p: Params) -> Sentences:
     if p.get("found"):
         yield follows(f"Its newest checkpoint is {given(str(p['found']), LONG_GIVEN)}.")
         return
-    yield follows(f"No checkpoint is known so far: without one it starts from the beginning, {OWN_FILES}.")
+    yield follows(f"No checkpoint is known so far: without one it starts again from the beginning, {OWN_FILES}.")
 
 
 def _stopping(p: Params) -> Sentences:
@@ -160,7 +160,7 @@ def _closes(p: Params) -> Sentences:
     where = f"The {plural(len(nodes), 'node')} {listed(nodes)} {plural(len(nodes), 'has', 'have')} maintenance"
     yield state(f"{where} from {p.get('starts')} to {p.get('ends')}.")
     yield from detail(p)
-    yield follows("If it still runs then, it saves its work, is paused, and goes on elsewhere or afterwards.")
+    yield follows("If it still runs then, it is asked to save, is paused, and runs again elsewhere or afterwards.")
 
 
 def _not_finite(p: Params) -> Sentences:

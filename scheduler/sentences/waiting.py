@@ -63,7 +63,7 @@ AT_ONCE_S = 10.0
 
 def _held(_: Params) -> Sentences:
     yield state("It was paused by its user.")
-    yield follows("It continues when it is resumed.")
+    yield follows("It runs again when it is resumed.")
 
 
 def _back_off(p: Params) -> Sentences:
@@ -210,7 +210,8 @@ def _gpus(p: Params) -> str:
 def _awaits(p: Params) -> Sentences:
     if p.get("seconds") is not None:
         yield state(f"It has a reservation for {gpus(number(p, 'gpus'))}.")
-        yield follows(f"Running jobs can be paused for it in {roughly(max(1.0, real(p, 'seconds')))}.")
+        rest = roughly(max(1.0, real(p, "seconds")))
+        yield follows(f"Running jobs can be paused for it in {rest}, when their minimum run time is over.")
     elif p.get("pausing", 1):
         yield from reserved_until_stopped(p)
     else:

@@ -206,6 +206,8 @@ class Attempt(Answer, frozen=True, kw_only=True):
     """The step the attempt continued from, if the job reported one."""
     had_checkpoint: bool = False
     """Whether a checkpoint of the job was known when the attempt began; its program may not load it."""
+    from_start: bool = False
+    """Whether it began again from the beginning: the job had run before, and no checkpoint of it was known."""
     why: Reason | None = None
     ended_why: Reason | None = None
 
@@ -344,6 +346,9 @@ class Job(Answer, frozen=True, kw_only=True, dict=True):
     attempts: list[Attempt] = []
     story: list[Happening] = []
     """All that happened to it, oldest first, in answers about one job; empty in lists and events."""
+    from_start: bool = False
+    """Whether its present attempt, or the next one if it waits, is again from the beginning: it has run before,
+    and no checkpoint of it was known then."""
     grace: float = 0.0
     """The time that it has to end after a request to pause or cancel it, in seconds."""
     progress: Progress = Progress()

@@ -481,9 +481,9 @@ async def test_a_job_that_is_resumed_while_it_still_pauses_says_so(running):
     await running.until("susan", job, lambda found: found["state"] == "running")
     api = running.as_("susan")
     paused = (await api.post(f"/jobs/{job}/pause")).json()
-    assert "It continues when it is resumed." in paused["reason"]["text"]
+    assert "It runs again when it is resumed." in paused["reason"]["text"]
     resumed = (await api.post(f"/jobs/{job}/resume")).json()
     said = resumed["reason"]["text"]
-    assert "It was paused by “susan”, and resumed before it had stopped. It continues by itself" in said
+    assert "It was paused by “susan”, and resumed before it had stopped. It runs again by itself" in said
     assert "when it is resumed" not in said
     await api.post(f"/jobs/{job}/cancel")

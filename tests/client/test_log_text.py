@@ -135,6 +135,8 @@ def test_the_mark_between_attempts_says_when_and_where_the_next_began() -> None:
     assert attempt_mark(saved, 2, now) == f"── attempt 2 of train-3, {how} on gpu-node-1 ──"
     again = job(attempt(1, saved=5.0), attempt(2, started=now))
     assert attempt_mark(again, 2, now) == f"── attempt 2 of train-3, started again {clock} ──"
+    anew = job(attempt(1), attempt(2, started=now, from_start=True))
+    assert attempt_mark(anew, 2, now) == f"── attempt 2 of train-3, started again from the beginning {clock} ──"
     assert attempt_mark(again, 7, now) == "── attempt 7 of train-3 ──"
 
 

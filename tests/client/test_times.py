@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from springtide.scheduler.client.descriptions import expectation, prospect
-from springtide.scheduler.wire import Forecast, Reason, Starts
+from springtide.scheduler.client.descriptions import expectation, prospect, reason_at
+from springtide.scheduler.wire import Forecast, Reason, Sentence, Starts
 
 NOW = 1000.0
 
@@ -53,3 +53,13 @@ def test_a_prospect_is_the_estimate_of_the_pool():
     assert not prospect(told)
     said = Reason(code="estimate-now", text="It would start now on 1 GPU, within the quota.")
     assert prospect(msgspec.structs.replace(told, estimate=said)) == said.text
+
+
+def test_the_times_of_a_reason_count_on_until_it_is_read():
+    said = "Running jobs can be paused for it in 21 s."
+    params = {"seconds": 21, "until": NOW + 21}
+    made = Reason(code="x", text=said, sentences=[Sentence(role="next", text=said)], params=params)
+    read = reason_at(made, NOW + 3)
+    assert read.text == read.sentences[0].text == "Running jobs can be paused for it in 18 s."
+    assert reason_at(made, NOW) == made
+    assert reason_at(Reason(code="x", text=said), NOW + 3).text == said

@@ -82,7 +82,7 @@ def test_a_job_that_waits(pool: Pool) -> None:
     assert "  Reason: Waiting for 4 GPUs on one node: none is free." in said
     assert "  What would change it: It could start if the job “first” of “vision” ended." in said
     assert "  When: Next in line of “vision”. Likely starts in about" in said
-    held = "and holds 4 GPUs (2 borrowed) of a fair share of 4. Its waiting jobs ask for "
+    held = "and holds 4 GPUs (2 borrowed). Its fair share is 4 GPUs now. Its waiting jobs ask for "
     assert f"  Project: vision has a quota of 2 GPUs, {held}" in said
     assert "Submitted again with other options:\n  --gpus 2: " in said
     high = said.partition("  --priority high: ")[2]
@@ -114,10 +114,10 @@ def test_a_job_that_gave_its_gpus_back(pool: Pool) -> None:
     pool.until(borrower, "running")
     pool.send("sleep", "600", gpus=2, user="jemma")
     pool.until(borrower, "paused")
-    said = pool.explained(borrower, "Likely resumes")
+    said = pool.explained(borrower, "Likely starts again from the beginning")
     assert said.splitlines()[0].endswith(": paused")
     assert "  Reason: The project “speech” asked for its 2 GPUs back, for a job of “jemma”." in said
-    assert "No checkpoint is known: it starts from the beginning" in said
+    assert "No checkpoint was known" in said
     assert re.search(r"  Attempt: 1, paused (just now|\d+ s ago)\n", said)
 
 

@@ -165,7 +165,8 @@ def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, directory: Path)
     assert run("cancel", job["id"]).code == 0
     until("the end", lambda: state_of(run, job["id"]) == "cancelled")
     log = run("logs", "--follow", job["id"]).out
-    assert re.fullmatch(r"started\n── attempt 2 of tidal, started again \d\d:\d\d on \S+ ──\nstarted\n", log), log
+    mark = r"── attempt 2 of tidal, started again \d\d:\d\d on \S+ ──"
+    assert re.fullmatch(rf"started\n{mark}\nstarted\n", log), log
     last = [run("logs", *follow, "--tail", "1", job["id"]).out for follow in ([], ["-f"])]
     assert last == ["started\n", "started\n"]
     assert run("logs", "--tail", "2", job["id"]).out == log
@@ -268,7 +269,7 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
         assert (refused.code, "expected the step of a checkpoint" in refused.err) == (2, True), refused.err
     late = run("fork", first, "--step", "2")
     assert (late.code, "Options come before the job: springtide fork --step 2" in late.err) == (2, True), late.err
-    assert run("jobs", "--tag", "never").out == "No job matches.\n"
+    assert run("jobs", "--tag", "never").out == "No job matches: tag “never”.\n"
     missing = run("fork", "--step", "7", first)
     assert (missing.code, "The nearest is 3." in missing.err) == (2, True)
     assert run("fork", "--argument", "rate", first).code == 2

@@ -243,6 +243,7 @@ def test_the_advice_to_install_is_what_works_for_this_python(monkeypatch: pytest
     monkeypatch.setattr(os, "access", lambda *_: True)
     assert how_to_install("pandas", "torch<3") == "%pip install pandas 'torch<3'"
     monkeypatch.setattr(os, "access", lambda *_: False)
+    assert how_to_install("pandas").startswith("make an environment of your own")
     assert how_to_install("pandas").endswith("in a terminal: springtide env create NAME pandas")
 
 
@@ -260,7 +261,7 @@ shell.run_cell("%pip install pandas-stubs")
 def test_pip_in_the_hubs_own_kernel_says_what_works_for_a_person_of_the_hub(run: Run, directory: Path) -> None:
     (directory / "guarded.py").write_text(PIP)
     done = run("submit", "--gpus", "0", "--follow", "--", "python", "guarded.py")
-    assert "Nothing was installed: the packages of this kernel belong to the hub" in done.out, done.err
+    assert "Nothing was installed: make an environment of your own" in done.out, done.err
     assert done.out.rstrip().endswith("springtide env create NAME pandas-stubs")
 
 

@@ -39,7 +39,7 @@ async def test_a_job_on_a_node_that_is_not_ready_says_so_and_since_when(pool: An
     assert found.reason.headline == "Node one not ready since 2026-11-26 12:03 UTC."
     assert [each.text for each in found.reason.sentences[:2]] == [
         "The node one has not been ready since 2026-11-26 12:03 UTC: what the job does there is unknown.",
-        "It keeps its GPUs until it certainly runs there no longer, then continues elsewhere.",
+        "It keeps its GPUs until it certainly runs there no longer, then runs again elsewhere.",
     ]
     assert found.reason.params["node_code"] == "node-not-ready"
     await closed(pool, None)

@@ -348,7 +348,8 @@ async def test_a_job_that_never_saved_says_so_while_it_can_be_paused_and_when_it
     assert "No checkpoint of it has been seen yet" in running.reason.text
     await machine.engine.pause(job.id, "susan")
     paused = await machine.until(job.id, "paused")
-    assert "No checkpoint is known: it starts from the beginning" in paused.reason.text
+    assert "No checkpoint was known" in paused.reason.text
+    assert "It starts again from the beginning." in paused.reason.text
     assert "Saving its work" not in paused.reason.text
 
 
@@ -364,7 +365,7 @@ async def test_a_job_that_has_saved_does_not_say_that_it_has_not(machine):
     assert (await machine.engine.job(job.id)).reason.text == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
     await machine.engine.pause(job.id, "susan")
     paused = await machine.until(job.id, "paused")
-    assert paused.reason.text == "It was paused by “susan”. It continues when it is resumed."
+    assert paused.reason.text == "It was paused by “susan”. It runs again when it is resumed."
 
 
 OWN_CHECKPOINTS = """
@@ -412,7 +413,7 @@ async def test_a_frameworks_checkpoint_is_recognised_and_the_next_attempt_gets_t
     assert [each.had_checkpoint for each in again.attempts] == [False, True]
     assert paused.checkpoint is not None
     assert (paused.checkpoint.path, paused.checkpoint.size) == ("checkpoints/last.ckpt", 7)
-    assert "No checkpoint is known" not in paused.reason.text
+    assert "No checkpoint was known" not in paused.reason.text
     log = await machine.log_has(job.id, "wrote 14")
     assert log.splitlines()[0] == "arguments: []"
     assert f"arguments: {arguments}" in log
@@ -456,7 +457,7 @@ async def test_a_job_without_its_checkpoints_says_that_it_starts_from_the_beginn
             await asyncio.sleep(0.05)
     paused = await pause_and_resume(machine, job)
     assert paused.attempts[0].exit_code == 75
-    assert "No checkpoint is known: it starts from the beginning" in paused.reason.text
+    assert "It starts again from the beginning." in paused.reason.text
     again = await machine.engine.job(job.id)
     assert [each.had_checkpoint for each in again.attempts] == [False, False]
 
@@ -485,7 +486,7 @@ async def test_a_job_whose_checkpoints_are_all_damaged_says_that_it_starts_from_
             await asyncio.sleep(0.05)
     paused = await pause_and_resume(machine, job)
     assert (paused.attempts[0].saved is None, paused.saved, paused.saved_step) == (False, None, None)
-    assert "No checkpoint is known: it starts from the beginning" in paused.reason.text
+    assert "It starts again from the beginning." in paused.reason.text
     await machine.log_has(job.id, "Checkpoint 00000001 is damaged")
     again = await machine.engine.job(job.id)
     assert [each.had_checkpoint for each in again.attempts] == [False, False]
@@ -494,7 +495,7 @@ async def test_a_job_whose_checkpoints_are_all_damaged_says_that_it_starts_from_
             await asyncio.sleep(0.05)
     await machine.engine.pause(job.id, "susan")
     paused = await machine.until(job.id, "paused", attempt=2)
-    assert (paused.saved_step, "No checkpoint is known" in paused.reason.text) == (3, False)
+    assert (paused.saved_step, "No checkpoint was known" in paused.reason.text) == (3, False)
 
 
 async def test_a_checkpoint_that_the_job_reports_counts_more_than_files(machine):

@@ -60,7 +60,7 @@ async def test_an_owner_gets_her_gpus_back_and_the_paused_job_resumes_by_itself(
     kept = (await pool.engine.pause(newer.id, "susan")).reason
     assert kept.headline == "Kept paused by “susan”."
     back = "The project “joe” asked for its 2 GPUs back."
-    assert kept.text.startswith(f"{back} It is kept paused by “susan”. It continues when it is resumed.")
+    assert kept.text.startswith(f"{back} It is kept paused by “susan”. It runs again when it is resumed.")
     await pool.engine.resume(newer.id, "susan")
     pool.executor.end(pool.key(owners.id), code=0)
     resumed = await pool.state(newer.id, "running", attempt=2)

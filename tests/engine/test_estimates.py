@@ -25,7 +25,7 @@ async def test_now_is_said_with_what_is_borrowed_and_the_job_then_starts_like_th
     assert told.code == "estimate-now"
     assert told.text == (
         "It would start now on 4 GPUs: 2 within the quota, 2 borrowed."
-        " When the borrowed GPUs are asked back, the job is paused; it resumes by itself."
+        " When the borrowed GPUs are asked back, the job is paused; it runs again by itself."
     )
     job = await pool.submit("joe", gpus=4)
     running = await pool.state(job.id, "running")

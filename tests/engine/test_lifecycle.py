@@ -418,7 +418,7 @@ def test_the_cause_of_a_loss_is_named_and_a_node_only_where_nothing_else_is_know
             (ExitKind.EVICTED, "The cluster ended its pod: drained."),
         )
     )
-    assert lost.startswith("The machine was restarted while it ran. No checkpoint is known")
+    assert lost.startswith("The machine was restarted while it ran.")
     assert unknown.startswith("Its node or supervisor was lost.")
     assert evicted.startswith("It was ended from outside the pool. The cluster ended its pod: drained.")
 
@@ -481,7 +481,8 @@ def test_every_reason_of_the_engine_has_a_sentence():
         messages.finished_by("susan"),
         messages.ended_cleanly(saved=True),
         messages.ended_cleanly(saved=False),
-        messages.never_saved(),
+        messages.never_saved(0.0),
+        messages.never_saved(40.0),
         messages.evicted("Its pod was deleted from outside the pool."),
         messages.held_and_resumed("susan"),
         messages.succeeded("TypeError: cannot pickle it"),

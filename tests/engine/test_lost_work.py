@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler import sentences
+from springtide.scheduler.client.descriptions import start_verb
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.views.job_view import next_loss
 
@@ -43,3 +44,42 @@ def test_a_pause_says_that_the_job_saves_only_if_it_does() -> None:
         "Stopping for a pause, then giving its 2 GPUs back. Its newest checkpoint is “last.ckpt”."
     )
     assert "No checkpoint is known so far" in said(saved=False)
+
+
+async def interrupted(pool: Any, **saved: Any) -> Any:
+    """Return a borrowing job that ran for 100 s, and was paused for the owner of its GPUs."""
+    pool.executor.pause_exit = 1
+    job = await pool.submit("susan", gpus=8)
+    await pool.state(job.id, "running")
+    if saved:
+        pool.executor.report(pool.key(job.id), saved=True, **saved)
+    await pool.later(100.0)
+    owner = await pool.submit("joe", gpus=2)
+    await pool.state(owner.id, "running")
+    return await pool.state(job.id, "paused"), pool.key(owner.id)
+
+
+async def test_a_pause_without_a_checkpoint_says_on_every_line_that_the_job_starts_over(pool: Any) -> None:
+    paused, owner = await interrupted(pool)
+    assert paused.from_start
+    assert "No checkpoint: 1 min 40 s of work lost." in paused.reason.headline
+    assert start_verb(paused) == "starts again from the beginning"
+    assert "resume" not in paused.reason.text
+    pool.executor.end(owner, code=0)
+    await pool.later(100.0)
+    again = await pool.state(paused.id, "running", attempt=2)
+    assert again.from_start
+    assert [each.from_start for each in again.attempts] == [False, True]
+    assert "1 min 40 s of work was lost" in again.attempts[0].ended_why.text
+    assert "starts again" not in again.attempts[0].ended_why.text, "what followed has happened"
+
+
+async def test_a_pause_with_a_checkpoint_resumes(pool: Any) -> None:
+    paused, owner = await interrupted(pool, step=41)
+    assert not paused.from_start
+    assert "No checkpoint" not in paused.reason.headline
+    assert start_verb(paused) == "resumes"
+    pool.executor.end(owner, code=0)
+    await pool.later(100.0)
+    again = await pool.state(paused.id, "running", attempt=2)
+    assert [each.from_start for each in again.attempts] == [False, False]

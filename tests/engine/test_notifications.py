@@ -70,6 +70,23 @@ async def test_a_pause_for_somebody_else_is_told_with_its_reason_and_so_is_the_r
     assert await told(pool, "joe") == []
 
 
+async def test_a_job_without_a_checkpoint_is_said_to_start_again_from_the_beginning(pool: Any) -> None:
+    pool.executor.pause_exit = 1
+    key = await running(pool, gpus=8, name="plain")
+    await pool.later(100.0)
+    owner = await running(pool, "joe", gpus=2, name="faces")
+    await pool.state(key.job, "paused")
+    pool.executor.end(owner, code=0)
+    await pool.later(100.0)
+    await pool.state(key.job, "running", attempt=2)
+    lost = "No checkpoint was known: 1 min 40 s of work was lost, unless the program finds files of its own."
+    messages = await told(pool)
+    assert len(messages) == 2
+    assert lost in messages[0]
+    assert messages[1].startswith(f"The job “plain” starts again from the beginning. {lost}")
+    assert "continues" not in " ".join(messages)
+
+
 async def test_what_people_do_to_their_own_jobs_is_not_told_to_them(pool: Any) -> None:
     key = await running(pool, name="digits")
     await pool.engine.pause(key.job, "susan")
@@ -98,7 +115,7 @@ async def test_what_others_do_to_a_job_is_told(pool: Any) -> None:
     await pool.engine.cancel(cancelled.job, "jemma")
     await pool.state(cancelled.job, "cancelled")
     assert await told(pool) == [
-        "The job “paused” was paused by “jemma”. It continues when it is resumed.",
+        "The job “paused” was paused by “jemma”. It runs again when it is resumed.",
         "The job “cancelled” was cancelled by “jemma”.",
     ]
 

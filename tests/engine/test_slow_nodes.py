@@ -152,7 +152,7 @@ async def test_a_slow_node_is_drained_its_job_goes_on_elsewhere_and_the_admin_is
     [mail] = await steps.pool.engine.outbox.waiting(("admin", EMAIL))
     assert mail.notification.title == "The node bad was drained."
     assert mail.notification.text == (
-        f"{why} Nothing new starts on it; its jobs resume elsewhere. "
+        f"{why} Nothing new starts on it; its jobs run again elsewhere. "
         "Find what slows it, such as heat or other programs, then undrain it on the page of the pool."
     )
 

@@ -163,7 +163,7 @@ async def test_a_paused_sweep_holds_no_gpus_and_goes_on_where_it_was(pool):
     await pool.later(10)
     held = await pool.job(one.id)
     assert (held.state, held.held_by_user, held.trials.paused, held.trials.running) == ("paused", True, 9, 0)
-    assert held.reason.text == "It was paused by “susan”. It continues when it is resumed."
+    assert held.reason.text == "It was paused by “susan”. It runs again when it is resumed."
     assert not pool.executor.live()
     await pool.engine.resume(one.id, "susan")
     found = await counts(pool, one.id)

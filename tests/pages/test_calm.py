@@ -148,13 +148,13 @@ def test_a_row_has_the_state_of_a_sweep_in_a_word(gallery: Page) -> None:
 
 
 def test_the_time_until_something_happens_counts_by_the_viewers_clock(gallery: Page) -> None:
-    said = "4 GPUs reserved: can be freed in 21 s."
+    said = "4 GPUs reserved: “a” can be paused in 21 s (minimum run time)."
     sentences = [{"role": "next", "text": "Running jobs can be paused for it in 21 s."}]
     params = {"seconds": 21, "until": 68}
     reason = {"code": "awaits-pause", "text": said, "headline": said, "brief": "4 GPUs reserved.",
               "sentences": sentences, "params": params}  # fmt: skip
     job = a_job("waits", "queued", started=None, attempts=[], reason=reason)
-    assert "can be freed in 6 s." in row_words(gallery, job)
+    assert "can be paused in 6 s (minimum run time)." in row_words(gallery, job)
     words = gallery.evaluate(
         """async (job) => {
             const { drawWhy, jobHeadline } = await import("/visuals/base/job_words.js");
@@ -163,7 +163,7 @@ def test_the_time_until_something_happens_counts_by_the_viewers_clock(gallery: P
         }""",
         job,
     )
-    assert "can be freed in 7 s." in words[0]
+    assert "can be paused in 7 s (minimum run time)." in words[0]
     assert "can be paused for it in 7 s." in words[0]
     assert "in 1 s." in words[1]
 

@@ -24,7 +24,7 @@ def test_an_admin_drains_a_node_with_a_reason_that_everybody_sees_and_undrains_i
     row.get_by_test_id("node-drain").focus()
     page.keyboard.press("Enter")
     expect(row.get_by_test_id("node-question")).to_contain_text(
-        "Its jobs save their work and resume by themselves"
+        "Its jobs are asked to save and run again by themselves"
     )
     page.keyboard.type("A fan is to be replaced.")
     page.keyboard.press("Enter")

@@ -128,6 +128,50 @@ def test_a_waiting_job_tells_when_it_likely_starts_and_exactly_on_hover(gallery:
     expect(starts).to_have_attribute("title", re.compile(r"^earliest .+\nlikely .+\nlatest .+$"))
 
 
+def test_a_job_without_a_checkpoint_is_never_said_to_resume(gallery: Page) -> None:
+    starts = "{earliest: gallery.NOW + 30, likely: gallery.NOW + 36, latest: null}"
+    draw_card(gallery, f"{{state: 'paused', from_start: true, saved_step: null, starts: {starts}}}")
+    headline = gallery.locator("#own").get_by_test_id("job-headline")
+    expect(headline).to_contain_text("Likely starts again from the beginning in about")
+    expect(headline).not_to_contain_text("resume")
+    first = "{number: 1, state: 'paused', started: gallery.NOW - 90, ended: gallery.NOW - 31, gpus: []}"
+    attempts = f"[{first}, {{number: 2, state: 'running', started: gallery.NOW - 5, gpus: []}}]"
+    draw_card(gallery, f"{{state: 'running', from_start: true, attempt: 2, attempts: {attempts}}}")
+    expect(headline).to_contain_text("Started again from the beginning 5 s ago")
+    expect(headline).not_to_contain_text("Resumed")
+
+
+def test_a_job_that_is_asked_to_end_says_how_long_it_has(gallery: Page) -> None:
+    attempts = "[{number: 1, state: 'pausing', started: gallery.NOW - 90, asked: gallery.NOW - 7, gpus: []}]"
+    draw_card(gallery, f"{{state: 'pausing', shown: 'cancelling', grace: 30, attempts: {attempts}}}")
+    headline = gallery.locator("#own").get_by_test_id("job-headline")
+    expect(headline).to_contain_text("At most 23 s left.")
+    draw_card(gallery, f"{{state: 'pausing', shown: 'ending', grace: 30, attempts: {attempts}}}")
+    expect(headline).not_to_contain_text("left.")
+
+
+def test_what_an_attempt_borrowed_is_said_plainly(gallery: Page) -> None:
+    said = gallery.evaluate(
+        """async () => {
+            const { borrowedWords } = await import("/visuals/base/borrowing.js");
+            const span = (start, end, gpus) => ({ start, end, gpus });
+            const four = { gpus: [1, 2, 3, 4], started: 0, ended: 100 };
+            const words = (...borrowed) => borrowedWords({ ...four, borrowed }, 100);
+            return [
+                words(span(0, 100, 2)), words(span(0, 45, 4)), words(span(0, 45, 2)),
+                words(span(0, 45, 2), span(50, 60, 3)), words(),
+            ];
+        }"""
+    )
+    assert said == [
+        "2 borrowed",
+        "borrowed for 45 s",
+        "2 borrowed for 45 s",
+        "up to 3 borrowed at a time, for 55 s in all",
+        "",
+    ]
+
+
 def test_how_long_a_job_still_runs_is_what_forecasts_say(gallery: Page) -> None:
     expect(gallery.locator("#card-running").get_by_test_id("job-headline")).to_contain_text("About 7 min to go.")
 
@@ -615,7 +659,10 @@ def test_an_expected_run_time_that_a_job_has_passed_is_not_shown(gallery: Page) 
             return [61, 100].map((now) => expectedWords({ usual_runtime: 60, attempts }, now));
         }"""
     )
-    assert words == ["1 min, from earlier jobs", "unknown: it has run longer than earlier jobs"]
+    assert words == [
+        "1 min, from the most similar earlier jobs",
+        "unknown: the most similar earlier jobs took 1 min, this one longer",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -945,9 +992,11 @@ LOGS = """async () => {
     const checkpoint = { path: "last.ckpt\\u202e", by: "Lightning", size: 120e6, passed: false };
     const words = [checkpoint, { ...checkpoint, passed: true }, null];
     const again = { name: "a", attempts: [attempt(1, { saved: 1800 }), attempt(2, { gpus: [] })] };
+    const anew = { name: "a", attempts: [attempt(2, { gpus: [], from_start: true })] };
     return {
         log: keeper.text.replaceAll(/[0-9]{2}:[0-9]{2}/g, "CLOCK"),
         words: words.map((each) => checkpointWords({ checkpoint: each, saved: 3480 }, 3600)),
+        anew: attemptMark(anew, 2, 3600).replace(/..:../, "CLOCK"),
         again: [2, 7].map((number) => attemptMark(again, number, 3600).replace(/..:../, "CLOCK")),
     };
 }"""
@@ -964,6 +1013,7 @@ def test_a_log_marks_where_an_attempt_begins_and_a_card_names_the_newest_checkpo
         "Resumes from last.ckpt (Lightning, 114.4 MiB, saved 2 min ago).",
         None,
     ]
+    assert drawn["anew"] == "── attempt 2 of a, started again from the beginning CLOCK ──"
     assert drawn["again"] == ["── attempt 2 of a, started again CLOCK ──", "── attempt 7 of a ──"]
 
 

@@ -46,7 +46,7 @@ def test_my_jobs_are_live_rows_with_a_card_on_demand_that_pauses_resumes_and_can
     expect(card.get_by_test_id("simulated")).to_be_visible()
     card.get_by_test_id("job-pause").click()
     expect(card.get_by_test_id("job-state")).to_have_text("Paused")
-    expect(card.get_by_test_id("job-reason")).to_contain_text("It continues when it is resumed.")
+    expect(card.get_by_test_id("job-reason")).to_contain_text("It runs again when it is resumed.")
     card.get_by_test_id("job-resume").click()
     expect(card.get_by_test_id("job-state")).to_have_text("Running")
     expect(card.get_by_test_id("job-attempt")).to_have_text("attempt 2")

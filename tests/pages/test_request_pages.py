@@ -15,10 +15,10 @@ from springtide.scheduler import wire
 
 Visit = Callable[..., Page]
 WHY = "The deadline is on Friday."
-WISH = """async ([reason, project]) => {
+WISH = """async ([job, project]) => {
     const page = document.querySelector("script[type=module]").src;
     const { wishOf } = await import(new URL("requests/quota_wish.js", page).href);
-    return wishOf({ reason }, project)?.gpus ?? null;
+    return wishOf(job, project)?.gpus ?? null;
 }"""
 
 
@@ -185,21 +185,30 @@ def test_others_and_jobs_that_wait_for_other_reasons_are_offered_no_request(
     expect(admin.get_by_test_id("request-ask")).to_have_count(0)
 
 
-def test_a_quota_is_asked_for_only_where_a_higher_one_of_the_project_lets_the_job_start(visit: Visit) -> None:
+def test_a_quota_is_asked_for_only_if_planning_with_it_starts_the_job(visit: Visit) -> None:
     page = visit("susan", "pool")
     vision = {"name": "vision", "quota": 6, "by_type": {}}
-    typed = {**vision, "quota": None, "by_type": {"a100": {"quota": 1}, "t4": {"quota": None}}}
+    typed = {**vision, "quota": None, "by_type": {"a100": {"quota": 1}, "t4": {"quota": 0}}}
 
-    def wished(code: str, project: dict[str, Any] = vision, **params: Any) -> int | None:
-        found: int | None = page.evaluate(WISH, [{"code": code, "params": {"at": "vision", **params}}, project])
-        return found
+    def wished(found: list[dict[str, Any]] | None, project: dict[str, Any] = vision) -> int | None:
+        gpus: int | None = page.evaluate(WISH, [{"starts_if": found}, project])
+        return gpus
 
-    assert wished("share-used", quota=6, would_hold=8) == 8
-    assert wished("beyond-quota", quota=2, firm=2, gpus=1) == 7, "its own jobs have 2 of its 6"
-    assert wished("no-room", quota=6, held=6, gpus=2, workers=2) == 10
-    assert wished("too-soon", quota=6, held=5, gpus=1, workers=1) is None, "it fits in the quota"
-    assert wished("share-used", quota=None, would_hold=8) is None, "the quota is unlimited"
-    assert wished("share-used", at="research", quota=6, would_hold=8) is None, "that is the quota of a department"
-    assert wished("over-limit", limit=6, held=6, gpus=1) is None
-    assert wished("beyond-quota", typed, of_type="a100", quota=1, firm=1, gpus=2) == 3
-    assert wished("share-used", typed, of_type="t4", quota=None, would_hold=2) is None
+    assert wished([{"remove_jobs": ["a"]}, {"quota": {"vision": 8}}]) == 8
+    assert wished([{"quota": {"vision": 8, "research": 12}}]) is None, "that takes the quota of a department"
+    assert wished([{"limit": {"vision": 8}}, {"add_nodes": 1}]) is None
+    assert wished([]) is None
+    assert wished(None) is None, "not planned yet"
+    assert wished([{"quota": {"vision": {"a100": 3, "t4": 0}}}], typed) == 3
+
+
+def test_a_job_that_its_own_jobs_keep_waiting_is_offered_no_quota_beyond_the_pool(
+    visit: Visit, service: Service
+) -> None:
+    total = sum(len(node.gpus) for node in service.engine.pool().nodes if node.environment == "train")
+    service.submit("susan", gpus=total)
+    job = service.submit("susan", gpus=total)
+    susan = visit("susan", f"jobs/{job.id}", apart=True)
+    service.until(job.id, lambda job: job.starts_if is not None)
+    expect(susan.locator("#page")).to_contain_text("It could start if")
+    expect(susan.get_by_test_id("request-ask")).to_have_count(0)

@@ -83,7 +83,8 @@ class TestReservation:
         planner = Planner(self.snapshot(self.NEW, self.OLD, self.RESERVED))
 
         assert text(planner.reason("w", NOW)) == (
-            "It has a reservation for 4 GPUs. Running jobs can be paused for it in 3 min."
+            "It has a reservation for 4 GPUs. "
+            "Running jobs can be paused for it in 3 min, when their minimum run time is over."
         )
 
     def test_nothing_is_reserved_for_a_job_that_borrows_itself(self) -> None:

@@ -315,7 +315,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-paused": [{}],
     "engine-finished": [{"by": NAMES}],
     "engine-ended-cleanly": [{"saved": (0, 1)}],
-    "engine-never-saved": [{}],
+    "engine-never-saved": [{"lost": (0.0, 40.0, 7200.0)}],
     "engine-again": [{}, {"quick": (2, 20), "wait": (4.0, 300.0)}],
     "engine-evicted": [{"detail": ("", "Its pod was deleted from outside the pool")}],
     "engine-held-and-resumed": [{"by": NAMES}],

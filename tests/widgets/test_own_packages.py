@@ -36,7 +36,7 @@ def test_an_installation_that_cannot_work_is_answered_with_what_does(shell: Any,
     with pytest.raises(NotInstalledError) as refused:
         shell.run_line_magic("pip", "install -q tqdm 'pandas<3'")
     assert str(refused.value) == (
-        "Nothing was installed: the packages of this kernel belong to the hub, so make an environment of your own "
+        "Nothing was installed: make an environment of your own (the packages of this kernel belong to the hub), "
         "in a terminal: springtide env create NAME tqdm 'pandas<3'"
     )
     assert asked == []

@@ -97,6 +97,10 @@ def test_html_tells_how_much_of_the_gpus_is_used_as_far_as_that_is_known():
 
 def test_empty_lists_say_what_to_do_next():
     assert "pool.submit" in plain.jobs_text([])
+    none = "No job matches: state “paused”."
+    assert plain.jobs_text([], none) == none
+    assert none in plain.jobs_html([], none)
+    assert "pool.submit" not in plain.jobs_html([], none)
     assert "pool.submit" in plain.jobs_html([])
 
 

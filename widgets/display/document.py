@@ -30,10 +30,13 @@ def job_output(job: Job, now: float, notice: str = "") -> dict[str, Any]:
     return {JOB_TYPE: {"job": job_data(job), "at": now, "notice": notice}}
 
 
-def jobs_output(jobs: Sequence[Job], now: float) -> dict[str, Any]:
-    """Return the output of a list of jobs: the first ones, and how many more there are."""
+def jobs_output(jobs: Sequence[Job], now: float, none: str = "") -> dict[str, Any]:
+    """Return the output of a list of jobs: the first ones, and how many more there are.
+
+    ``none`` is the sentence of an empty list.
+    """
     shown = [job_data(job) for job in jobs[:MOST_ROWS]]
-    return {JOBS_TYPE: {"jobs": shown, "more": len(jobs) - len(shown), "at": now}}
+    return {JOBS_TYPE: {"jobs": shown, "more": len(jobs) - len(shown), "at": now, "none": none}}
 
 
 def pool_output(pool: PoolView, now: float) -> dict[str, Any]:

@@ -91,15 +91,15 @@ def pair_table(rows: Sequence[tuple[str, str]]) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
-def jobs_text(jobs: Sequence[Job]) -> str:
-    """Return jobs as a table in text: the first ones, and how many more there are."""
-    table = text_table(JOB_HEADS, [_job_row(job) for job in jobs[:MOST_ROWS]], NO_JOBS)
+def jobs_text(jobs: Sequence[Job], none: str = "") -> str:
+    """Return jobs as a table in text: the first ones, and how many more there are; ``none`` if there are none."""
+    table = text_table(JOB_HEADS, [_job_row(job) for job in jobs[:MOST_ROWS]], none or NO_JOBS)
     return "\n".join(filter(None, [table, _more_jobs(jobs)]))
 
 
-def jobs_html(jobs: Sequence[Job]) -> str:
-    """Return jobs as a table in HTML: the first ones, and how many more there are."""
-    table = html_table(JOB_HEADS, [_job_row(job) for job in jobs[:MOST_ROWS]], NO_JOBS)
+def jobs_html(jobs: Sequence[Job], none: str = "") -> str:
+    """Return jobs as a table in HTML: the first ones, and how many more there are; ``none`` if there are none."""
+    table = html_table(JOB_HEADS, [_job_row(job) for job in jobs[:MOST_ROWS]], none or NO_JOBS)
     rest = _more_jobs(jobs)
     return f"{table}<p>{rest}</p>" if rest else table
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle, wanted
+from springtide.scheduler.engine.state.points_of_return import INTERRUPTED, left_behind, starts_over
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import JobState, Reason
 from springtide.scheduler.notifications import (
@@ -27,7 +28,6 @@ HELD = Reason("notify-held")
 """The next event after a pause by a person."""
 MOST_NEEDS = 5
 """Number of things that one notification names; the others are counted."""
-INTERRUPTED = frozenset({AttemptState.PAUSED, AttemptState.LOST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +357,7 @@ def _interruption(job: JobRecord, ended: AttemptRecord) -> Iterator[Told]:
     if ended.state is AttemptState.FAILED:
         yield NotificationEvent.FAILED, _title("notify-attempt-failed", job), why
     elif ended.state in INTERRUPTED and not _asked_again(ended) and (by := _holder(ended)) != job.spec.user:
-        texts = (*((HELD,) if by else why), *_saved(job))
+        texts = (*((HELD,) if by else why), *_saved(job), *_lost(job, ended))
         yield NotificationEvent.PAUSED, _title("notify-paused", job, by), texts
 
 
@@ -374,7 +374,8 @@ def _resumption(job: JobRecord) -> Iterator[Told]:
     if last is None or live is None or last.state not in INTERRUPTED or _asked_again(last):
         return
     if _holder(last) != job.spec.user:
-        yield NotificationEvent.RESUMED, _title("notify-resumed", job), (live.why,)
+        title = _title("notify-resumed", job, from_start=starts_over(job, live))
+        yield NotificationEvent.RESUMED, title, (*_lost(job, last), live.why)
 
 
 def _asked_again(attempt: AttemptRecord) -> bool:
@@ -399,10 +400,17 @@ def _succeeded(job: JobRecord) -> Reason:
     return Reason("notify-succeeded", {"name": job.spec.name, **failed})
 
 
-def _title(code: str, job: JobRecord, by: str | None = None) -> Reason:
-    return Reason(code, {"name": job.spec.name, **({"by": by} if by else {})})
+def _title(code: str, job: JobRecord, by: str | None = None, *, from_start: bool = False) -> Reason:
+    return Reason(
+        code, {"name": job.spec.name, **({"by": by} if by else {}), **({"from_start": 1} if from_start else {})}
+    )
 
 
 def _saved(job: JobRecord) -> tuple[Reason, ...]:
     step = job.standing.saved_step
     return () if step is None else (Reason("notify-saved", {"step": step}),)
+
+
+def _lost(job: JobRecord, ended: AttemptRecord) -> tuple[Reason, ...]:
+    """Return what an interrupted attempt lost, if no checkpoint was known at its end."""
+    return tuple(why for why in left_behind(job, ended) if why.code == messages.NEVER_SAVED)

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from springtide.scheduler import sentences, wire
 from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.state.points_of_return import left_behind, starts_over
 from springtide.scheduler.model import Reason
 from springtide.scheduler.store.records import Asked, AttemptRecord, JobRecord
 from springtide.scheduler.wording import amount, gpus, quoted
@@ -65,16 +66,21 @@ def _of_attempt(attempt: AttemptRecord, job: JobRecord) -> Iterator[Placed]:
     given = f"{name} was given {gpus(attempt.gpus)}." if attempt.gpus else f"{name} was begun."
     yield attempt.created, number, BEGAN, f"{given} {sentences.text(attempt.why)}".rstrip()
     if attempt.started is not None:
-        step = attempt.resumed_from
-        how = "started" if step is None else f"resumed from step {amount(step)}"
-        yield attempt.started, number, STARTED, f"{name} {how}."
+        yield attempt.started, number, STARTED, f"{name} {_start(attempt, job)}."
     if attempt.saved is not None:
         yield attempt.saved, number, SAVED, f"{name} saved its latest checkpoint."
     if attempt.asked_at is not None and not any(each.at == attempt.asked_at for each in job.standing.acts):
         yield attempt.asked_at, number, ASKED, _request(attempt.asked, attempt.asked_why)
     if attempt.ended is not None:
         verb = ENDS.get(attempt.state.value, attempt.state.value)
-        yield attempt.ended, number, ENDED, f"{name} {verb}. {sentences.joined(_new_causes(attempt))}".rstrip()
+        why = sentences.joined(_new_causes(attempt, job))
+        yield attempt.ended, number, ENDED, f"{name} {verb}. {why}".rstrip()
+
+
+def _start(attempt: AttemptRecord, job: JobRecord) -> str:
+    if starts_over(job, attempt):
+        return "started again from the beginning"
+    return "started" if attempt.resumed_from is None else f"resumed from step {amount(attempt.resumed_from)}"
 
 
 def _request(asked: Asked | None, why: Reason | None) -> str:
@@ -89,9 +95,9 @@ def _causes(why: Reason) -> list[sentences.Sentence]:
     return [each for each in sentences.render(why) if each.role in past]
 
 
-def _new_causes(attempt: AttemptRecord) -> list[sentences.Sentence]:
-    """Return why an attempt ended, without what was told when it was asked to."""
+def _new_causes(attempt: AttemptRecord, job: JobRecord) -> list[sentences.Sentence]:
+    """Return why an attempt ended, without what was told when it was asked to, and what of its work is lost."""
     why, asked = attempt.ended_why, attempt.asked_why
-    if why is None or why.code in PAUSE_IS_TOLD or (asked is not None and asked.code == why.code):
-        return []
-    return _causes(why)
+    known = why is None or why.code in PAUSE_IS_TOLD or (asked is not None and asked.code == why.code)
+    causes = [] if why is None or known else _causes(why)
+    return [*causes, *(said for left in left_behind(job, attempt) for said in _causes(left))]

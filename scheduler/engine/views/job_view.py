@@ -13,8 +13,9 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
-from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN, last_end, pause_reason
+from springtide.scheduler.engine.state.lifecycle import last_end, pause_reason
 from springtide.scheduler.engine.state.pace import expected_end
+from springtide.scheduler.engine.state.points_of_return import left_behind, starts_over
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Sees
 from springtide.scheduler.engine.views.job_story import story
@@ -29,7 +30,6 @@ from springtide.scheduler.store.ledger import Borrowed, Holding, HoldingKey
 from springtide.scheduler.store.records import (
     Asked,
     AttemptRecord,
-    AttemptState,
     AuditRecord,
     BestTrial,
     Generation,
@@ -279,7 +279,7 @@ def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
         return _with_closed_node(_present(job, job.live, context), job.live, context)
     if job.state.final:
         return reason(own)
-    left = [] if job.last_run is None else _left(job, job.last_run)
+    left = [] if job.last_run is None else left_behind(job, job.last_run)
     if job.standing.hold is not None:
         return reason(messages.on_hold(job.standing.hold))
     if job.standing.held:
@@ -322,21 +322,6 @@ def _with_closed_node(why: wire.Reason, live: AttemptRecord, context: ViewContex
     lines = _lines(closed) if first else {"headline": sentences.longer_headline(why.headline, closed)}
     longer = structs.replace(why, params={**why.params, "node_code": closed.code, **closed.params}, **lines)
     return _with_sentences(longer, [*sentences.render(closed), *said])
-
-
-def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
-    """Return with what the job starts again after a paused attempt, if that is not its checkpoint as ever."""
-    if ended.state is not AttemptState.PAUSED or ended.started is None:
-        return []
-    before = (each for each in job.attempts if each.number <= ended.number)
-    saved = ended.resumed_from is not None or any(each.saved is not None for each in before)
-    if ended is job.last_run:
-        saved = job.standing.saved is not None
-    says_saved = ended.exit_code == RUN_AGAIN and not job.checkpoints_deleted
-    return [
-        *([messages.ended_cleanly(saved=saved)] if ended.ended_cleanly else []),
-        *([messages.never_saved()] if not (saved or says_saved) else []),
-    ]
 
 
 def waiting_trial(trials: Sequence[JobRecord]) -> JobRecord | None:
@@ -579,6 +564,7 @@ def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) ->
         attempt=standing.attempt,
         attempts=attempts,
         story=story(record) if full else [],
+        from_start=starts_over(record, live),
         grace=spec.options.grace_in(context.grace),
         progress=progress(record),
         usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
@@ -682,7 +668,8 @@ def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.
             context.labels,
             now_borrowed if item.state.live else item.borrowed,
             _borrowing(item, context),
-            _left(record, item),
+            left_behind(record, item),
+            from_start=starts_over(record, item),
             shown=shown_attempt(item, record),
             past=record.state.final or item is not record.attempts[-1],
         )
@@ -728,14 +715,15 @@ def attempt(
     spans: Sequence[Borrowed],
     left: Sequence[model.Reason] = (),
     *,
+    from_start: bool,
     shown: str,
     past: bool,
 ) -> wire.Attempt:
     """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed.
 
-    ``shown`` is its state in words. ``spans`` are those in which it borrowed. ``left`` are reasons that follow why
-    it ended. Of a ``past`` attempt, after which the job ran again or ended, no sentence says what happens next:
-    that has happened.
+    ``from_start`` says that it began again from the beginning, ``shown`` is its state in words. ``spans`` are
+    those in which it borrowed. ``left`` are reasons that follow why it ended. Of a ``past`` attempt, after which
+    the job ran again or ended, no sentence says what happens next: that has happened.
     """
     ended = None if record.ended_why is None else _rendered(record.ended_why, record.ended_why, *left)
     if ended is not None and past:
@@ -758,6 +746,7 @@ def attempt(
         saved=record.saved,
         resumed_from=record.resumed_from,
         had_checkpoint=record.had_checkpoint,
+        from_start=from_start,
         why=reason(record.why),
         ended_why=ended,
     )

@@ -170,7 +170,8 @@ HEADLINES: list[tuple[str, Rule]] = [
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: on one node)?: "
      r"(?:(?P<none>none is free)|\d+ (?:is|are) free|(?:no room|room for \d+) now)\."), _waiting),
     (r"(?P<number>\d+) GPUs? (?:is|are) being freed for it(?: by .+)?\.", _of_job("needs")),
-    (r"(?P<number>\d+) GPUs? reserved: (?:starts when .+ ends?|can be freed in [\w ]+)\.", _of_job("needs")),
+    ((r"(?P<number>\d+) GPUs? reserved: (?:starts when .+ ends?|"
+      r"(?:\d+ jobs?|“.+”) can be paused in [\w ]+ \(minimum run time\))\."), _of_job("needs")),
     (r"Cannot start: needs (?P<needs>\d+) GPUs?, and “(?P<project>[^”]+)” may hold (?P<limit>\d+)\.",
      lambda job, found: [(("needs", job.id), int(found["needs"])), (("waits", job.id), True)]),
     (r"Cannot start: not preemptible, needs (?P<number>\d+) GPUs?, the quota of “[^”]+” is \d+\.",
@@ -186,8 +187,8 @@ HEADLINES: list[tuple[str, Rule]] = [
     (r"Retry (?P<number>\d+) of (?P<retries>\d+)\.", _of_job("failures")),
     (r"Ended with exit code (?P<number>\d+)\.", _of_job("exit code")),
     (r"Runs again in [\w ]+\.", _is("waits", True)),
-    (r"No checkpoint is known\.", _is("waits", True)),
-    (rf"Resumed {SPAN}, after a pause of [\w ]+\.", _is("resumes", True)),
+    (r"No checkpoint(?:: [\w ]+ of work lost)?\.", _is("waits", True)),
+    (rf"(?:Resumed|Started again from the beginning) {SPAN}, after a pause of [\w ]+\.", _is("resumes", True)),
 ]  # fmt: skip
 
 
@@ -213,9 +214,10 @@ RULES: list[tuple[str, Rule]] = [
     (r"More than [\w ]+ of work would be lost\.", _is("state", "running")),
     (r"Have it save checkpoints, such as with job\.save\(\) of springtide\.training\.", _is("state", "running")),
     (r"Its newest checkpoint is “.+”\.", _is("state", "pausing")),
-    (r"No checkpoint is known so far: without one it starts from the beginning, unless .+\.",
+    (r"No checkpoint is known so far: without one it starts again from the beginning, unless .+\.",
      _is("state", "pausing")),
-    (r"No checkpoint is known: it starts from the beginning, unless .+\.", _is("waits", True)),
+    (r"No checkpoint was known(?:: [\w ]+ of work was lost, unless [^.]+)?\.", _is("waits", True)),
+    (r"It starts again from the beginning\.", _is("waits", True)),
     (rf"The project “(?P<project>[^”]+)” asked for its \d+ GPUs? back, for the job {JOB}(?: of “[^”]+”)?\.",
      lambda _, found: [(("project of", found["job"]), found["project"])]),
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: each)?(?: on one node)?: "
@@ -248,7 +250,7 @@ RULES: list[tuple[str, Rule]] = [
     (r"It has a reservation for (?P<number>\d+) GPUs?(?: that the jobs? .+ holds?)?\.", _of_job("needs")),
     (rf"It starts as soon as the job {JOB} of “(?P<project>[^”]+)” has stopped\.", _named("pausing")),
     (r"It was paused by “(?P<user>[^”]+)”\.", _is("held by user", True)),
-    (r"It continues when it is resumed\.", _is("held by user", True)),
+    (r"It runs again when it is resumed\.", _is("held by user", True)),
     (r"It was cancelled by “(?P<user>[^”]+)”\.", _is("state", "cancelled")),
     (r"It has finished\.", _is("state", "succeeded")),
     (r"It ended with exit code (?P<number>\d+)\.", _of_job("exit code")),

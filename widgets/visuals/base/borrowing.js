@@ -2,7 +2,10 @@
 
 import { duration } from "./words.js";
 
-/** `2 borrowed`, or `borrowed for 20 s` and `up to 2 borrowed, for 20 s` if not all the time; empty if never. */
+/**
+ * `2 borrowed`, or if not all the time `2 borrowed for 20 s`, of all GPUs `borrowed for 20 s`, and of a changing number
+ * `up to 2 borrowed at a time, for 20 s in all`; empty if never.
+ */
 export function borrowedWords({ gpus, borrowed = [], started, created, ended }, now) {
   if (!borrowed.length) return "";
   const [from, to] = [started ?? created, ended ?? now];
@@ -10,8 +13,9 @@ export function borrowedWords({ gpus, borrowed = [], started, created, ended }, 
   if (borrowed.length === 1 && first.start <= from && (first.end ?? now) >= to) return `${first.gpus} borrowed`;
   const seconds = borrowed.reduce((sum, { start, end }) => sum + Math.max(0, (end ?? now) - start), 0);
   const long = `for ${seconds < 1 ? "less than a second" : duration(seconds)}`;
-  if (gpus.length === 1) return `borrowed ${long}`;
-  return `up to ${Math.max(...borrowed.map((span) => span.gpus))} borrowed, ${long}`;
+  const most = Math.max(...borrowed.map((span) => span.gpus));
+  if (borrowed.some((span) => span.gpus !== most)) return `up to ${most} borrowed at a time, ${long} in all`;
+  return most === gpus.length ? `borrowed ${long}` : `${most} borrowed ${long}`;
 }
 
 /** The parts of an attempt between two moments in which it borrowed equally: `{ from, to, borrowed }`. */

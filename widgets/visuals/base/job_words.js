@@ -29,7 +29,7 @@ const LONGEST_NAME = 24;
 /** The reason in the present state of a job, in full. */
 const REASONS = { queued: inFull, starting: inFull, running, pausing: inFull, paused };
 /** The times that belong to it. */
-const TIMES = { queued: [startWords], running: [sinceWords, leftWords], paused: [startWords] };
+const TIMES = { queued: [startWords], running: [sinceWords, leftWords], pausing: [graceLeft], paused: [startWords] };
 /** The sentences about a job that has ended. */
 const ENDS = { succeeded, failed, cancelled };
 
@@ -156,14 +156,18 @@ function running(job, now) {
   return [...inFull(job), checkpointWords(job, now)];
 }
 
-/** Since when a job runs: `Started 3 min ago.`, `Resumed 3 min ago, after a pause of 58 s.` */
+/**
+ * Since when a job runs: `Started 3 min ago.`, `Resumed 3 min ago, after a pause of 58 s.`; without a checkpoint
+ * `Started again from the beginning 3 min ago, after a pause of 58 s.`
+ */
 function sinceWords(job, now, few) {
   const attempt = job.attempts.at(-1);
   if (!attempt?.started) return null;
   const before = job.attempts.at(-2);
   const pause = before?.state === "paused" && before.ended ? attempt.started - before.ended : 0;
   const after = pause >= 1 ? `, after a pause of ${duration(pause)}` : "";
-  const verb = job.attempt > 1 ? "Resumed" : "Started";
+  const again = job.from_start ? "Started again from the beginning" : "Resumed";
+  const verb = job.attempt > 1 ? again : "Started";
   const title = few && after ? `${verb}${after}.` : null;
   return h("span", { key: "since", title }, `${verb} `, when(attempt.started, now), few ? "." : `${after}.`);
 }
@@ -171,6 +175,12 @@ function sinceWords(job, now, few) {
 function leftWords(job, now) {
   const left = timeLeft(job, now);
   return left === null ? null : `About ${roughly(left)} to go.`;
+}
+
+/** The rest of the grace period of a job that was asked to pause or to end. */
+function graceLeft({ attempts, grace, shown }, now) {
+  const left = (attempts.at(-1)?.asked ?? -Infinity) + grace - now;
+  return shown !== "ending" && left > 0 ? `At most ${roughly(left)} left.` : null;
 }
 
 function paused(job, now) {
@@ -225,7 +235,7 @@ export function sentencesOf(reason, wanted = () => true) {
 
 /**
  * The line between the logs of two attempts: `── attempt 2 of train-3, started again 14:02 on node-1 ──`. It does not say
- * that the program resumes, which only the program knows.
+ * that the program resumes, which only the program knows; `from the beginning` that the pool knew no checkpoint.
  * `attempt_mark` of `scheduler/client/log_text.py` is the same for terminals.
  */
 export function attemptMark(job, number, now) {
@@ -234,7 +244,8 @@ export function attemptMark(job, number, now) {
   if (!attempt?.started) return `${head} ──`;
   const nodes = [...new Set(attempt.gpus.map(({ node }) => clean(node)))];
   const where = nodes.length > 1 ? ` on ${nodes.length} nodes` : nodes.map((node) => ` on ${node}`).join("");
-  const how = attempt.had_checkpoint ? "started again with a checkpoint" : "started again";
+  const from = attempt.from_start ? " from the beginning" : "";
+  const how = attempt.had_checkpoint ? "started again with a checkpoint" : `started again${from}`;
   return `${head}, ${how} ${clock(attempt.started, now)}${where} ──`;
 }
 
@@ -267,14 +278,15 @@ export function startWords(job, now, few = false) {
   const { starts, attempt, trials, saved_step: saved } = job;
   if (!starts) return null;
   if (!Number.isFinite(starts.likely)) return few ? null : unknownStart(job);
-  const verb = attempt ? "resume" : "start";
+  const again = job.from_start ? ["start", " again from the beginning"] : ["resume", ""];
+  const [verb, anew] = attempt ? again : ["start", ""];
   const at = !few && attempt && Number.isFinite(saved) ? ` at step ${amount(saved)}` : "";
   const late = now - starts.likely;
   const who = trials && job.started ? "The next trial" : "";
   const expected =
     late > LATE_S
-      ? `${who || "It"} was expected to ${verb} ${roughly(late)} ago.`
-      : `${who ? `${who} likely` : "Likely"} ${verb}s${at} ${moment(starts, now, few)}.`;
+      ? `${who || "It"} was expected to ${verb}${anew} ${roughly(late)} ago.`
+      : `${who ? `${who} likely` : "Likely"} ${verb}s${anew}${at} ${moment(job, now, few)}.`;
   const times = [
     ["earliest", starts.earliest],
     ["likely", starts.likely],
@@ -285,8 +297,9 @@ export function startWords(job, now, few = false) {
   return h("span", { key: "starts", "data-testid": "job-starts", title }, expected);
 }
 
-function moment({ earliest, likely, latest }, now, few) {
-  const soon = likely - now < SOON_S;
+/** A reason that counts the seconds has the forecast do the same, so that both say one time. */
+function moment({ reason, starts: { earliest, likely, latest } }, now, few) {
+  const soon = likely - now < (Number.isFinite(reason?.params?.until) ? 1 : SOON_S);
   const words = soon ? "any moment" : `in about ${roughly(likely - now)}`;
   if (few) return words;
   const first = earliest - now;
@@ -309,5 +322,8 @@ export function expectedWords({ usual_runtime: usual, attempts }, now) {
     (sum, { started, ended }) => sum + (Number.isFinite(started) ? (ended ?? now) - started : 0),
     0,
   );
-  return ran > usual ? "unknown: it has run longer than earlier jobs" : `${duration(usual)}, from earlier jobs`;
+  const others = "the most similar earlier jobs";
+  return ran > usual
+    ? `unknown: ${others} took ${duration(usual)}, this one longer`
+    : `${duration(usual)}, from ${others}`;
 }

@@ -9,7 +9,8 @@ import { shownAt, staleWords } from "./stale.js";
 
 /**
  * Shows jobs in `element`: at once as `output` has them, and live from the feed.
- * @param output `jobs`: list of Job, `more`: the number of jobs left out, `at`: the time of that state
+ * @param output `jobs`: list of Job, `more`: the number of jobs left out, `at`: the time of that state, `none`: what is
+ *   said of an empty list that filters chose
  * @returns a function that ends the view
  */
 export function showJobs(element, feed, output) {
@@ -22,7 +23,7 @@ export function showJobs(element, feed, output) {
     const stale = staleWords(feed, output.at);
     renderJobRows(
       rows,
-      { jobs, now: shownAt(feed, output.at), colours: feed.colours, more: output.more, stale },
+      { jobs, now: shownAt(feed, output.at), colours: feed.colours, more: output.more, stale, none: output.none },
       feed.links.pageOf,
     );
   };

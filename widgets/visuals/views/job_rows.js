@@ -12,12 +12,12 @@ import { sweepButtons } from "./sweep_card.js";
 /**
  * Draws jobs as rows.
  * @param data `jobs`: list of Job; `now`; `colours`: by project; `more`: the number of jobs left out; `stale`:
- *   why the list may be old, in words
+ *   why the list may be old, in words; `none`: what an empty list says, left out if no filter chose
  * @param pageOf returns the address of a job's own page by its id, or null
  * @param offered `offered(job)` returns the `actions` that the viewer may take, the `notice` of the last one, and whether
  *   all are `blocked`, for a reason that the page says; left out if rows have none
  */
-export function renderJobRows(element, { jobs, now, colours, more, stale }, pageOf, offered = null) {
+export function renderJobRows(element, { jobs, now, colours, more, stale, none }, pageOf, offered = null) {
   stage(element, "st-jobs", { testid: "job-rows" });
   patch(
     element,
@@ -29,7 +29,9 @@ export function renderJobRows(element, { jobs, now, colours, more, stale }, page
       ),
     !jobs.length &&
       !stale &&
+      !none &&
       emptyState("No jobs yet.", "Send one with pool.submit(…), or a script from the file browser's context menu."),
+    !jobs.length && none && emptyState(clean(none)),
     more > 0 && h("p", { key: "more", class: "st-muted" }, `… and ${count(more, "job")} more.`),
     stale && h("p", { key: "stale", class: "st-notice", role: "status", "data-testid": "rows-stale" }, clean(stale)),
   );

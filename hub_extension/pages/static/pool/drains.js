@@ -58,8 +58,8 @@ export class NodeDrains {
     const words = build
       ? `No new workspace gets ${whole ? "GPUs there; those that run stay" : "this GPU; one that holds it stays"}.`
       : whole
-        ? "Nothing new starts there. Its jobs save their work and resume by themselves as soon as other GPUs are free."
-        : "Nothing new starts on it. A job that holds it saves its work and resumes by itself as soon as other GPUs are free.";
+        ? "Nothing new starts there. Its jobs are asked to save and run again by themselves as soon as other GPUs are free."
+        : "Nothing new starts on it. A job that holds it is asked to save and runs again by itself as soon as other GPUs are free.";
     const submit = (event) => {
       event.preventDefault();
       const form = new FormData(event.target);
