@@ -177,7 +177,7 @@ def test_a_change_that_keeps_a_value_from_returning_says_so_at_its_project(visit
         page.get_by_test_id("edit-quota-right").fill("2")
         page.get_by_test_id("save-right").click()
         note = page.get_by_test_id("note-right")
-        expect(note).to_contain_text("The quota of “left” cannot return to its value before at ")
+        expect(note).to_contain_text("The quota of “left” cannot return to 1 at ")
         expect(note).to_contain_text("It stays as it is until that fits.")
         page.get_by_test_id("edit-quota-right").fill("1")
         page.get_by_test_id("save-right").click()

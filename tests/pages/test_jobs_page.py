@@ -91,6 +91,9 @@ def test_jobs_are_shown_by_whether_they_have_ended(visit: Visit, service: Servic
     expect(row(page, going)).to_be_visible()
     expect(row(page, done)).to_have_count(0)
     card = opened(page, read)
+    expect(card.get_by_test_id("job-state")).to_have_text("Running")
+    for job in (going, read, ends):
+        expect(row(page, job).get_by_test_id("row-state")).to_have_text("Running")
     row(page, ends).hover()
     for job in (read, ends):
         service.run(service.engine.cancel(job.id, "jemma"))
