@@ -173,8 +173,8 @@ def _story(first: str, second: str) -> list[str]:
     """Return the first steps with the people of the demonstration."""
     return [
         f"  1. Log in as {first} and press Start; do the same as {second} in a private window.",
-        f"  2. Run the notebook of {first} (Run > Run All Cells): its two trainings fill the pool with",
-        f"     borrowed GPUs. Then run that of {second}: the GPUs of that quota come back.",
+        f"  2. Run the notebook of {first} (Run > Run All Cells): its two trainings borrow",
+        f"     what is idle. Then run that of {second}: the GPUs of that quota come back.",
     ]
 
 
