@@ -37,7 +37,8 @@ def listed_name(name: str) -> str:
     """
     if name.isprintable() and name == " ".join(name.split()) and not {"'", '"'} & set(name):
         return name
-    return f"$'{''.join(map(_escaped, name))}'"
+    written = "".join(map(_escaped, name))
+    return f"$'{written}'"
 
 
 def _escaped(character: str) -> str:
