@@ -446,7 +446,8 @@ def is_editable(kind: str, argv: Sequence[str], name: str, argument: Argument) -
     """Return whether an argument can be changed for a run again."""
     if kind == "command":
         return sum(each.name == name for each in _found(argv)) == 1
-    whole = argument.type == "" or _CUT not in str(argument.value)
+    text = str(argument.value)
+    whole = argument.type == "" or (_CUT not in text and is_literal(text))
     return name.isidentifier() and argument.type in _EDITED_TYPES and whole
 
 

@@ -17,7 +17,7 @@ from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, place_for
 from springtide.scheduler.client.descriptions import ended_without_return
 from springtide.scheduler.client.log_text import LogText, attempt_mark, whole_text
-from springtide.scheduler.file_names import real_name
+from springtide.scheduler.file_names import is_quoted, name_among, real_name
 from springtide.scheduler.wire import Surface
 from springtide.scheduler.wire.jobs import RESULT_FILE
 from springtide.scheduler.wire.submission import offered
@@ -164,7 +164,8 @@ class Job(Handle):
         return [first, *(loaded(self.output(RESULT_OF_RANK.format(rank)), self.id) for rank in others)]
 
     def output(self, name: str) -> bytes:
-        """Return the file ``name`` of the job's output directory."""
+        """Return the file ``name`` of the output directory. It may be in quotes, as in `outputs`."""
+        name = self._name_of_output(name)
         try:
             return self._connection.ask(Client.output, self.id, name)
         except PoolError as error:
@@ -185,8 +186,10 @@ class Job(Handle):
 
         As for ``cp``, ``to`` is a directory to save it in if such a one is there, or if it ends in a slash:
         ``job.download("model.pt", "models/")``, which is made then. Of a folder all files are saved. Returns the
-        path of the file or the folder. A file of that name is replaced once the whole new one is there.
+        path of the file or the folder. A file of that name is replaced once the whole new one is there. ``name``
+        may be in quotes, as `outputs` shows odd names.
         """
+        name = self._name_of_output(name)
         try:
             return self._connection.ask(Client.download, self.id, name, to)
         except PoolError as error:
@@ -195,6 +198,11 @@ class Job(Handle):
             return self._folder(name, to, error)
         except OSError as error:
             raise _not_saved(name, to, error) from None
+
+    def _name_of_output(self, name: str) -> str:
+        if not is_quoted(name):
+            return name
+        return name_among(name, [file.name for file in self._connection.ask(Client.outputs, self.id).items])
 
     def _folder(self, name: str, to: str | os.PathLike[str], error: PoolError) -> Path:
         """Save the files of a folder; raise the error for a name that is no folder either."""

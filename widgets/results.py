@@ -15,6 +15,7 @@ from msgspec import structs
 from springtide.scheduler import wire
 from springtide.scheduler.arguments import Parameter, argument_of
 from springtide.scheduler.client.descriptions import HEADS, advice_words, checkpoint_rows, placement_rows
+from springtide.scheduler.file_names import listed_name
 from springtide.scheduler.metrics import MAX_METRICS, Best, Value, goal_of, values_at
 from springtide.scheduler.user_environments import how_to_install
 from springtide.scheduler.wire.run_table import LINEAGE, lineage_of
@@ -59,7 +60,7 @@ class Outputs(list[wire.OutputFile]):
 
     def _rows(self) -> list[Sequence[str]]:
         now = time.time()
-        return [(file.name, size(file.size), ago(file.written, now)) for file in self]
+        return [(listed_name(file.name), size(file.size), ago(file.written, now)) for file in self]
 
     def __repr__(self) -> str:
         return text_table(FILE_HEADS, self._rows(), NO_FILES)

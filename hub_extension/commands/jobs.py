@@ -17,6 +17,7 @@ from springtide.scheduler.arguments import HIDDEN, shown_words
 from springtide.scheduler.client import Client, PoolError, descriptions
 from springtide.scheduler.client.descriptions import filter_words, none_matches, start_time, state_words
 from springtide.scheduler.client.log_text import LogText, attempt_mark
+from springtide.scheduler.file_names import listed_name
 from springtide.scheduler.runs import FIELDS, Secret, names_of, parse, value_of
 from springtide.scheduler.time_zones import own_zone
 from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Hold, Job, JobActed, Outcome, TagsEdit
@@ -245,7 +246,7 @@ def show(*, job_id: str, as_json: bool) -> None:
         print_json(job)
         return
     click.echo(one_line(f"{job.id} {job.name}: {state_words(job)}. {why(job)}"))
-    facts = {**facts_of(job, time.time()), "files": ", ".join(file.name for file in left)}
+    facts = {**facts_of(job, time.time()), "files": ", ".join(listed_name(file.name) for file in left)}
     for name, value in facts.items():
         if value:
             click.echo(f"  {name:<12} {one_line(value)}")

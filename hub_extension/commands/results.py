@@ -20,7 +20,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.scheduler.arguments import file_run
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.descriptions import ended_without_return, state_words
-from springtide.scheduler.file_names import real_name, shown_name
+from springtide.scheduler.file_names import listed_name, name_among, real_name, shown_name
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
 from springtide.scheduler.wire.jobs import RESULT_FILE
@@ -239,7 +239,7 @@ def outputs(*, job_id: str, as_json: bool) -> None:
         print_json(listed)
         return
     now = time.time()
-    rows = [(file.name, size(file.size), ago(file.written, now)) for file in listed.items]
+    rows = [(listed_name(file.name), size(file.size), ago(file.written, now)) for file in listed.items]
     print_table(("FILE", "SIZE", "WRITTEN"), rows, empty="The job has left no files.")
     if listed.more:
         click.echo("There are more, which are not listed.")
@@ -261,24 +261,25 @@ def outputs(*, job_id: str, as_json: bool) -> None:
 def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) -> None:
     """Save the output files of a job, all unless some are named, by their paths in its output directory.
 
-    Of a folder all files are saved.
+    Of a folder all files are saved. Names in quotes, as the list of outputs shows odd ones, are understood.
     """
     with Client() as client:
         saved = []
         for name in _files(client, job_id, names):
             saved.append(shown_name(str(_saved(client, job_id, name, to))))
             if not as_json:
-                click.echo(one_line(saved[-1]))
+                click.echo(listed_name(saved[-1]))
     if as_json:
         print_json({"files": saved})
 
 
 def _files(client: Client, job_id: str, names: Sequence[str]) -> Iterator[str]:
     """Yield the names of all files, or of those that are named and those in folders that are named."""
-    for name in names:
-        _inside(name)
     listed = client.outputs(job_id)
     files = [file.name for file in listed.items]
+    names = [name_among(name, files) for name in names]
+    for name in names:
+        _inside(name)
     folders = {name: [file for file in files if file.startswith(f"{name.rstrip('/')}/")] for name in names}
     if listed.more and (not names or any(folders.values())):
         click.echo("There are more files than are listed: name those that are missing.", err=True)

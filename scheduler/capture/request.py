@@ -108,7 +108,7 @@ def submission(
     return Submission(
         **{
             **chosen,
-            "name": options.get("name") or named_after(captured.name),
+            "name": (options.get("name") or "").strip() or named_after(captured.name),
             "env": _variables(captured, chosen.get("env", {})),
             "given": given_beside(options),
         },

@@ -21,6 +21,8 @@ REWRITE = "\r\x1b[K"
 """What clears the current line of a terminal."""
 LONGEST = 1 << 16
 """Number of characters after which a line is printed although it has not ended."""
+BLOCK = 1 << 13
+"""Number of characters of lines that are folded together unless one of them needs more than that."""
 
 _HOME = re.compile(r"\x1b\[[01]?G")
 _UP = re.compile(r"\x1b\[(\d{0,2})[AF]")
@@ -44,24 +46,28 @@ class LogText:
 
     def feed(self, piece: str) -> str:
         """Return the text to print for the next piece of the log."""
-        *lines, rest = (self._rest + piece).split("\n")
-        printed = "".join(f"{self._line(line)}\n" for line in lines)
+        text = self._rest + piece
+        end = text.rfind("\n") + 1
+        printed, rest = self._ended(text[:end]) if end else "", text[end:]
         if len(rest) > LONGEST and "\r" not in rest:
-            printed, rest = printed + self._line(rest), ""
+            printed, rest = printed + self._ended(rest), ""
         self._rest = rest[_overwritten(rest) :]
         return printed + self._unfinished()
 
     def finish(self) -> str:
         """Return the text to print at the end, or before other text: unfinished lines, on their own lines."""
-        line = f"{self._line(self._rest)}\n" if self._rest else ""
+        line = f"{self._ended(self._rest)}\n" if self._rest else ""
         reset = RESET if self._coloured else ""
         self._rest, self._coloured = "", False
         return reset + line if line and not reset else line + reset
 
-    def _line(self, line: str) -> str:
-        """Return an ended line, instead of its beginning that may be shown."""
+    def _ended(self, lines: str) -> str:
+        """Return ended lines, instead of the beginning of the first that may be shown."""
         rewrite, self._shown = REWRITE if self._shown else "", ""
-        return rewrite + self._folded(line)
+        text = folded_lines(lines, colours=self._colours)
+        if self._colours and (last := text.rfind("\x1b")) >= 0:
+            self._coloured = not _RESETS.match(text, last)
+        return rewrite + text
 
     def _unfinished(self) -> str:
         if self._width is None:
@@ -73,13 +79,6 @@ class LogText:
         rewrite = REWRITE if self._shown else ""
         self._shown = shown
         return rewrite + shown
-
-    def _folded(self, line: str) -> str:
-        text = folded(line, colours=self._colours)
-        colours = COLOUR.findall(text) if self._colours else []
-        if colours:
-            self._coloured = not _RESETS.fullmatch(colours[-1])
-        return text
 
 
 def _overwritten(line: str) -> int:
@@ -100,6 +99,20 @@ def folded(line: str, *, colours: bool) -> str:
             parts.append(escape[0])
         at = escape.end()
     parts.append(_visible(written[at:]))
+    return "".join(parts)
+
+
+def folded_lines(lines: str, *, colours: bool) -> str:
+    """Return lines as `folded` returns each of them, many at once if they have nothing but text and colours."""
+    parts, at = [], 0
+    while at < len(lines):
+        end = lines.find("\n", at + BLOCK) + 1 or len(lines)
+        block, at = lines[at:end], end
+        bare = COLOUR.sub("", block)
+        if bare.replace("\n", "").replace("\t", "").isprintable():
+            parts.append(block if colours else bare)
+        else:
+            parts.append("\n".join(folded(line, colours=colours) for line in block.split("\n")))
     return "".join(parts)
 
 
@@ -124,7 +137,7 @@ def whole_text(text: str, *, colours: bool) -> str:
 
     The last line may lack its end.
     """
-    return "\n".join(folded(line, colours=colours) for line in _rows(_CUT.sub("", text)))
+    return folded_lines("\n".join(_rows(_CUT.sub("", text))), colours=colours)
 
 
 def _rows(text: str) -> list[str]:

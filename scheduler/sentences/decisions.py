@@ -80,6 +80,17 @@ def holds_split(held: int, borrowed: int) -> str:
     return f"{gpus(held)}{': ' if own and borrowed else ', '}{split(own, borrowed)}"
 
 
+def on_held(p: Params) -> str:
+    """Return `` on 8 GPUs: 2 within the quota, 6 borrowed``, where jobs run; empty for jobs without GPUs.
+
+    Jobs whose ``borrowed`` GPUs are not known have the number alone.
+    """
+    held = number(p, "gpus")
+    if not held:
+        return ""
+    return f" on {gpus(held) if p.get('borrowed') is None else holds_split(held, number(p, 'borrowed'))}"
+
+
 def _started(p: Params) -> Sentences:
     yield cause(f"It started on {gpus(number(p, 'gpus'))}, within the quota of {quoted_name(p, 'project')}.")
 

@@ -131,11 +131,15 @@ def _request(p: Params) -> str:
 
 
 def _on(p: Params) -> str:
-    """Return ``on 4 GPUs (3 borrowed)``."""
+    """Return `` on 4 GPUs (3 borrowed)``, or `` without GPUs``."""
+    return _on_held(p) or " without GPUs"
+
+
+def _on_held(p: Params) -> str:
     held, borrowed = number(p, "gpus"), number(p, "borrowed")
     if not held:
-        return "without GPUs"
-    return f"on {gpus(held)}{f' ({amount(borrowed)} borrowed)' if borrowed else ''}"
+        return ""
+    return f" on {gpus(held)}{f' ({amount(borrowed)} borrowed)' if borrowed else ''}"
 
 
 def _said(text: str) -> Callable[[Params], Parts]:
@@ -340,11 +344,11 @@ def _starting(p: Params) -> Parts:
     if packages := number(p, "packages"):
         yield f"Installing {count(packages, 'package')}: progress is in the log."
     else:
-        yield f"Starting {_on(p)}."
+        yield f"Starting{_on(p)}."
 
 
 def _running(p: Params) -> Parts:
-    yield f"Running {_on(p)}."
+    yield f"Running{_on(p)}."
     if p.get("unsaved"):
         yield "The disk is full: its newest checkpoint is not saved."
     elif p.get("lost"):
@@ -378,7 +382,7 @@ def _pausing(p: Params) -> Parts:
 def _sweep(p: Params) -> Parts:
     running, ended, trials = number(p, "running"), number(p, "ended"), number(p, "number")
     if running:
-        yield f"Running {count(running, 'trial')} {_on(p)}."
+        yield f"Running {count(running, 'trial')}{_on_held(p)}."
     yield f"{amount(ended)} of {count(trials, 'trial')} ended."
 
 
@@ -399,7 +403,7 @@ def _population(p: Params) -> Parts:
     running, ended, members = number(p, "running"), number(p, "ended"), number(p, "members")
     generation = f"Generation {amount(number(p, 'generation'))} of {amount(number(p, 'generations'))}"
     if running:
-        yield f"{generation} · {running} of {members} members {plural(running, 'runs', 'run')} {_on(p)}."
+        yield f"{generation} · {running} of {members} members {plural(running, 'runs', 'run')}{_on_held(p)}."
     else:
         yield f"{generation} · {ended} of {members} members {plural(ended, 'has', 'have')} finished it."
 
@@ -508,7 +512,7 @@ def _reserved(p: Params) -> Parts:
 
 
 def _started(p: Params) -> Parts:
-    yield f"Started {_on(p)}."
+    yield f"Started{_on(p)}."
 
 
 HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {

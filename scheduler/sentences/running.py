@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from springtide.scheduler.model import HomeAccess
 from springtide.scheduler.sentences.attempts import OWN_FILES
-from springtide.scheduler.sentences.decisions import holds_split
+from springtide.scheduler.sentences.decisions import on_held
 from springtide.scheduler.sentences.estimates import spread_words, times_as_fast
 from springtide.scheduler.sentences.sentence import (
     Params,
@@ -35,14 +35,11 @@ from springtide.scheduler.wording import (
 
 
 def _on(p: Params) -> str:
-    held = number(p, "gpus")
-    if not held:
-        return "without GPUs"
-    return f"on {gpus(held) if p.get('borrowed') is None else holds_split(held, number(p, 'borrowed'))}"
+    return on_held(p) or " without GPUs"
 
 
 def _starting(p: Params) -> Sentences:
-    yield state(f"Starting {_on(p)}.")
+    yield state(f"Starting{_on(p)}.")
     if p.get("packages"):
         required = count(number(p, "packages"), "required package")
         yield state(f"Installing {required}. Progress is in the log.")
@@ -81,7 +78,7 @@ def _slow(p: Params) -> Sentences:
 
 
 def _running(p: Params) -> Sentences:
-    yield state(f"Running {_on(p)}.")
+    yield state(f"Running{_on(p)}.")
     workers, most = number(p, "workers"), number(p, "most")
     if workers < most:
         yield state(f"It runs with {amount(workers)} of at most {count(most, 'worker')}.")

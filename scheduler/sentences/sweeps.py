@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.sentences.decisions import holds_split
+from springtide.scheduler.sentences.decisions import on_held
 from springtide.scheduler.sentences.sentence import (
     Params,
     Sentences,
@@ -19,8 +19,7 @@ from springtide.scheduler.wording import count, listed, plural
 def _sweep(p: Params) -> Sentences:
     running, ended, all_trials = number(p, "running"), number(p, "ended"), number(p, "number")
     if running:
-        held = holds_split(number(p, "gpus"), number(p, "borrowed"))
-        yield state(f"Running {count(running, 'trial')} on {held}.")
+        yield state(f"Running {count(running, 'trial')}{on_held(p)}.")
     if ended:
         yield state(f"So far {ended} of {count(all_trials, 'trial')} {plural(ended, 'has', 'have')} ended.")
     elif all_trials == 1:
@@ -68,8 +67,7 @@ def _population(p: Params) -> Sentences:
     running, ended, members = number(p, "running"), number(p, "ended"), number(p, "members")
     generation = f"Generation {number(p, 'generation')} of {number(p, 'generations')}"
     if running:
-        held = holds_split(number(p, "gpus"), number(p, "borrowed"))
-        yield state(f"{generation}: {running} of {members} members {plural(running, 'runs', 'run')} on {held}.")
+        yield state(f"{generation}: {running} of {members} members {plural(running, 'runs', 'run')}{on_held(p)}.")
     else:
         yield state(f"{generation}: none of {members} members runs yet." if not ended else f"{generation}.")
     if ended:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from springtide.scheduler.arguments import Arguments, is_editable, is_removable, takes_options
+from springtide.scheduler.arguments import Argument, Arguments, is_editable, is_removable, takes_options
 from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, PresetView, ProjectChoice, Surface
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.presets import MAX_TYPED, PRESET_OPTIONS, VARIABLES
@@ -22,6 +22,8 @@ MORE_VARIABLES: Final = "Variables that are added, or have another value. The ot
 HIDDEN_ARGUMENT: Final = (
     "Its value is hidden, because its name is that of a secret. It stays unless another is typed."
 )
+
+FIXED_ARGUMENT: Final = "It is sent as it is, and cannot be changed here."
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -51,6 +53,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     most: int | None = None
     removable: bool = False
     """Whether it can be left out: an option of a command."""
+    read_only: bool = False
+    """Whether it is only shown: an argument that cannot be changed."""
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +89,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 
     fields: list[Field]
     arguments: list[Field] = []
-    """Those of the job's arguments that can be changed, for a run again."""
+    """Those of the job, for a run again. One that cannot be changed is only shown."""
     takes_options: bool = False
     """Whether options can be added to the job's command, for a run again."""
     continues: str = ""
@@ -135,22 +139,39 @@ def filled(form: Form, options: Mapping[str, Any]) -> Form:
 
 
 def with_arguments(form: Form, kind: str, argv: Sequence[str], arguments: Arguments) -> Form:
-    """Return the form with the job arguments that can be changed for a run again; secrets stay out of it."""
+    """Return the form with the job's arguments, for a run again; the values of secrets stay out of it."""
     fields = [
-        Field(
-            name=name,
-            label=name,
-            help=HIDDEN_ARGUMENT if argument.hidden else "",
-            kind="text",
-            common=True,
-            value=argument.text,
-            placeholder="unchanged" if argument.hidden else "",
-            removable=is_removable(kind, argv, name),
-        )
-        for name, argument in arguments.items()
+        _argument(name, argument, is_removable(kind, argv, name))
         if is_editable(kind, argv, name, argument)
+        else _fixed(name, argument)
+        for name, argument in arguments.items()
     ]
     return msgspec.structs.replace(form, arguments=fields, takes_options=takes_options(kind, argv))
+
+
+def _argument(name: str, argument: Argument, removable: bool) -> Field:
+    return Field(
+        name=name,
+        label=name,
+        help=HIDDEN_ARGUMENT if argument.hidden else "",
+        kind="text",
+        common=True,
+        value=argument.text,
+        placeholder="unchanged" if argument.hidden else "",
+        removable=removable,
+    )
+
+
+def _fixed(name: str, argument: Argument) -> Field:
+    return Field(
+        name=name,
+        label=name,
+        help=FIXED_ARGUMENT,
+        kind="text",
+        common=True,
+        value=argument.shown,
+        read_only=True,
+    )
 
 
 def _filled(field: Field, options: Mapping[str, Any]) -> Field:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from springtide.hub_extension.api.limits import Buckets
+from springtide.scheduler.wire.form_fields import FIXED_ARGUMENT
 
 SCRIPT = {"main.py": base64.b64encode(b"import os, sys; print(os.environ['SECRET'], sys.argv[1])").decode()}
 PYTHON = ["python3", "{code}/main.py", "0.1"]
@@ -176,6 +177,29 @@ async def test_arguments_of_a_function_are_stored_as_they_were_sent_and_cut(runn
     assert job["arguments"]["lr"] == {"value": 0.1}
     assert job["arguments"]["api_key"] == {"value": None, "hidden": True}
     assert len(job["arguments"]["text"]["value"]) == 200
+
+
+async def test_the_form_shows_arguments_that_it_cannot_change(running: Any) -> None:
+    sent = {
+        "lr": {"value": 0.1},
+        "rows": {"value": "<list>", "type": "list"},
+        "text": {"value": "x" * 9_999},
+        "net.depth": {"value": 3},
+    }
+    job = await running.submit("susan", "python3", "p.pkl", kind="function", arguments=sent)
+    form = (await running.as_("susan").get(f"/jobs/{job['id']}/rerun")).json()
+    fields = {field["name"]: field for field in form["arguments"]}
+    assert {name: field["read_only"] for name, field in fields.items()} == {
+        "lr": False,
+        "rows": True,
+        "text": True,
+        "net.depth": True,
+    }
+    assert [fields[name]["value"] for name in ("rows", "text", "net.depth")] == ["<list>", "x" * 199 + "…", "3"]
+    assert {field["help"] for field in fields.values() if field["read_only"]} == {FIXED_ARGUMENT}
+    again = await running.as_("susan").post(f"/jobs/{job['id']}/rerun", json={"arguments": {"lr": "0.2"}})
+    assert again.status_code == 201, again.text
+    assert again.json()["arguments"] == {**job["arguments"], "lr": {"value": 0.2}}
 
 
 async def test_no_report_of_a_job_stops_the_pool(running: Any) -> None:

@@ -38,6 +38,7 @@ ALLOWED = {
         ("scheduler/arguments.py", "literal(text)"),
         ("scheduler/arguments.py", "value"),
         ("scheduler/capture/program.py", "command"),
+        ("scheduler/file_names.py", "written"),
         ("scheduler/executors/packages/program.py", "path"),
         ("widgets/display/card.py", "job.id"),
         ("widgets/interrupts.py", "job.id"),

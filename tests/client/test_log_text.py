@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
 
-from springtide.scheduler.client.log_text import LogText, attempt_mark, folded, whole_text
+from springtide.scheduler.client.log_text import BLOCK, LogText, attempt_mark, folded, whole_text
 from springtide.scheduler.wire import Attempt, GpuRef, Job
 
 BAR = "start\n\r  0%|          |\r 50%|#####     |\r100%|##########|\nend\n"
@@ -142,3 +143,44 @@ def test_the_mark_between_attempts_says_when_and_where_the_next_began() -> None:
 
 def test_tabs_stay_tabs() -> None:
     assert LogText().feed("step\t1\tloss\n") == "step\t1\tloss\n"
+
+
+PARTS = (
+    "a ",
+    "é",
+    "\t",
+    "\r",
+    "\x1b[0m",
+    "\x1b[1;31m",
+    "\x1b[K",
+    "\x1b[1G",
+    "\x1b]0;t\x07",
+    "\x1b",
+    "\u202e",
+    "\xa0",
+)
+"""What lines are made of; the first ones are shown as they are."""
+
+
+@pytest.mark.parametrize("rare", [0.0, 0.001, 0.5])
+@pytest.mark.parametrize("colours", [False, True])
+def test_lines_that_come_together_are_shown_as_each_alone(rare: float, colours: bool) -> None:
+    dice = random.Random(7)
+    lines = [
+        "".join(dice.choices(PARTS if dice.random() < rare else PARTS[:3], k=dice.randrange(12)))
+        for _ in range(4_000)
+    ]
+    alone = "".join(f"{folded(line, colours=colours)}\n" for line in lines)
+    assert len(alone) > 2 * BLOCK
+    whole = "".join(f"{line}\n" for line in lines)
+    assert LogText(colours=colours).feed(whole) == alone
+    assert whole_text(whole, colours=colours) == alone
+
+
+def test_a_long_log_of_short_coloured_lines_takes_much_less_time_than_its_lines_one_by_one() -> None:
+    lines = [f"\x1b[32mINFO\x1b[0m step\t{step}\n" for step in range(50_000)]
+    begun = time.process_time()
+    one_by_one = "".join(folded(line[:-1], colours=True) + "\n" for line in lines)
+    between = time.process_time()
+    assert LogText(colours=True).feed("".join(lines)) == one_by_one
+    assert time.process_time() - between < (between - begun) / 2

@@ -68,6 +68,29 @@ def test_a_script_waits_for_a_job_and_saves_what_it_left(run: Run, directory: Pa
     assert (refused.code, "no file of a job" in refused.err) == (2, True), refused
 
 
+def test_an_odd_name_is_listed_as_a_shell_writes_it_and_downloaded_by_that(run: Run, directory: Path) -> None:
+    (directory / "odd.py").write_text(
+        "from springtide.training import current_job\n"
+        "directory = current_job().output_directory\n"
+        "(directory / 'x\\ny.txt').write_text('odd')\n"
+        "(directory / 'a  b').mkdir()\n"
+        "(directory / 'a  b/c').write_text('deep')\n"
+    )
+    job = run("submit", "--json", "python", "odd.py").json["id"]
+    assert run("wait", job).code == 0
+    shown = {line.split("  ")[0] for line in run("outputs", job).out.splitlines()[1:]}
+    assert r"$'x\ny.txt'" in shown
+    assert r"$'x\ny.txt'" in run("show", job).out
+    for name in (r"$'x\ny.txt'", "x\ny.txt"):
+        (directory / "x\ny.txt").unlink(missing_ok=True)
+        saved = run("download", job, name)
+        assert (saved.code, saved.out) == (0, "$'x\\ny.txt'\n"), saved
+        assert (directory / "x\ny.txt").read_text() == "odd"
+    assert run("download", job, "$'a  b'", "--to", "deep").out == "$'deep/a  b/c'\n"
+    assert (directory / "deep/a  b/c").read_text() == "deep"
+    assert run("download", job, r"$'y\nx'").code == 1
+
+
 def test_a_wait_tells_by_its_exit_code_how_jobs_ended(run: Run) -> None:
     failing = run("submit", "--json", "--", "sh", "-c", "exit 3").json["id"]
     sleeping = run("submit", "--json", "--", "sleep", "600").json["id"]

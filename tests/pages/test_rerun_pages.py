@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from pools.pages_service import Service
 
 from springtide.scheduler import wire
+from springtide.scheduler.arguments import Argument
 
 Visit = Callable[..., Page]
 
@@ -114,6 +115,31 @@ def test_options_of_a_command_are_changed_added_and_left_out(visit: Visit, servi
     page.get_by_test_id("rerun-send").click()
     again = new_job(service, first, page)
     assert again.argv == ["python3", "-c", "print()", "data.csv", "--lr", "0.2", "--name", "a b", "--fast"]
+
+
+def test_arguments_that_cannot_be_changed_are_shown(visit: Visit, service: Service) -> None:
+    first = service.submit(
+        "susan",
+        *("python3", "-c", "pass"),
+        kind="function",
+        arguments={"lr": Argument(value=0.1), "rows": Argument(value="<list>", type="list")},
+    )
+    service.until(first.id, lambda job: job.state in {"succeeded", "failed"})
+    page = visit("susan", f"jobs/{first.id}")
+    page.get_by_test_id("job-edit").click()
+    form = page.get_by_test_id("rerun-arguments")
+    fixed = form.get_by_test_id("form-arguments.rows")
+    expect(fixed).to_have_value("<list>")
+    expect(fixed).not_to_be_editable()
+    expect(form.get_by_text("It is sent as it is, and cannot be changed here.")).to_be_visible()
+    expect(form.get_by_test_id("form-arguments.lr")).to_be_editable()
+    found = violations(page)
+    show_theme(page, "dark")
+    assert found + violations(page, **COLOURS) == []
+    form.get_by_test_id("form-arguments.lr").fill("0.2")
+    page.get_by_test_id("rerun-send").click()
+    again = new_job(service, first, page)
+    assert again.arguments == {**first.arguments, "lr": Argument(value=0.2)}
 
 
 def test_a_run_again_from_the_list_is_a_row_of_its_own(visit: Visit, service: Service, ended: wire.Job) -> None:

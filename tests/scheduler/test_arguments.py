@@ -340,8 +340,15 @@ def test_arguments_of_a_function_are_sent_along_as_literals() -> None:
 
 
 def test_a_list_that_is_not_known_to_its_end_is_not_changed() -> None:
-    long = {"sizes": Argument(value="[1, 2, ...]", type="list"), "word": Argument(value="and so on...")}
-    assert [is_editable("function", RUNNER, name, each) for name, each in long.items()] == [False, True]
+    lists = ("[1, 2, ...]", "<list>", f"[{'1, ' * 70}…")
+    for value in lists:
+        assert not is_editable("function", RUNNER, "sizes", Argument(value=value, type="list")), value
+    for argument in (
+        Argument(value="and so on..."),
+        Argument(value="[1, [nan, 'a']]", type="list"),
+        Argument(value="inf", type="float"),
+    ):
+        assert is_editable("function", RUNNER, "word", argument), argument
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         {"nodes": nodes, "detail": ("", "New firmware"), **BOOKED} for nodes in (("n1",), ("n1", "n2", "täst 🌊"))
     ],
     "not-finite": [{"name": ("loss", "a\u202eb", "x" * 100), "step": (None, 7.0, 1e6), "others": (0, 1, 2)}],
-    "sweep": [{"number": (1, 2, 60), "ended": (0, 1, 2), "running": (0, 1, 5), "gpus": 8, "borrowed": (0, 1, 8)}],
+    "sweep": [{"number": (1, 2, 60), "ended": (0, 1, 2), "running": (0, 1, 5), "gpus": 8, "borrowed": (0, 1, 8)},
+        {"number": 2, "ended": (0, 1), "running": (0, 1, 2), "gpus": 0, "borrowed": 0}],
     "sweep-waits": [{}],
     "sweep-stopping": [{"trials": (1, 2, 8)}],
     "sweep-ended": [{"number": (1, 2, 60), "good": (1, 2), "failed": (0, 1, 2), "cancelled": (0, 1, 2)}],
@@ -602,6 +603,16 @@ def test_a_limit_below_the_need_of_the_job_is_not_said_to_help_when_others_end()
 def test_a_running_job_tells_how_much_is_borrowed() -> None:
     running = Reason("running", {"gpus": 8, "borrowed": 6, "workers": 8, "most": 8})
     assert sentences.text(running) == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
+
+
+def test_a_sweep_without_gpus_says_nothing_of_gpus() -> None:
+    sweep = Reason("sweep", {"number": 4, "running": 2, "ended": 1, "gpus": 0, "borrowed": 0})
+    assert sentences.text(sweep) == "Running 2 trials. So far 1 of 4 trials has ended."
+    assert sentences.headline(sweep) == "Running 2 trials. 1 of 4 trials ended."
+    about = {"generation": 1, "generations": 3, "members": 4, "ended": 0, "running": 2}
+    population = Reason("population", {**about, "gpus": 0, "borrowed": 0})
+    assert sentences.text(population) == "Generation 1 of 3: 2 of 4 members run."
+    assert "GPU" not in sentences.headline(population)
 
 
 def test_an_attempt_that_asks_to_be_run_again_is_not_said_to_have_failed() -> None:

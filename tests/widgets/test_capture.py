@@ -83,6 +83,14 @@ def test_a_job_is_named_after_its_function(here, work, arguments, name):
     assert capture(work, arguments, {}, here).name == name
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\t\n "])
+def test_a_name_of_nothing_but_spaces_is_none(here, blank):
+    for work, arguments, name in ((adds, (1, 2), "adds"), (["true"], (), "true")):
+        captured = capture(work, arguments, {}, here)
+        assert submission(captured, {"name": blank}, here=here).name == name
+    assert submission(captured, {"name": " a b "}, here=here).name == "a b"
+
+
 def test_a_lambda_without_a_name_is_called_so(here):
     assert capture(lambda: 1, (), {}, here).name == "lambda"
 

@@ -275,6 +275,16 @@ def test_a_refusal_of_the_pool_is_one_sentence(pool, workdir):
         pool.job("nothing")
 
 
+def test_a_job_whose_name_is_nothing_but_spaces_is_named_after_what_it_runs(pool, workdir):
+    def trains(x=0):
+        return x
+
+    jobs = [pool.submit(trains, name=" "), pool.sweep(trains, {"x": [1]}, name=" ")]
+    jobs.append(pool.submit("true", name=" "))
+    assert [job.name for job in jobs] == ["trains", "trains", "true"]
+    assert [job.wait(quiet=True).rerun(name=" ").name for job in jobs] == ["trains", "trains", "true"]
+
+
 def test_what_names_no_project_is_for_the_default_one(pool_of, workdir):
     pool = pool_of("anna")
     assert pool.default_project is None

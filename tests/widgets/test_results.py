@@ -57,6 +57,24 @@ def test_files_of_a_job_are_listed_and_saved(left: Job, tmp_path: Path) -> None:
     assert sorted(path.name for path in here.iterdir()) == ["loss.csv", "old.txt"]
 
 
+def test_a_name_that_is_listed_in_quotes_is_understood(pool: Pool, workdir: Path) -> None:
+    (workdir / "odd.py").write_text(
+        "from springtide.training import current_job\n"
+        "folder = current_job().output_directory / 'a\\tb'\n"
+        "folder.mkdir()\n"
+        "(folder / \"it's\").write_text('odd')\n"
+    )
+    job = pool.submit("python odd.py", name="odd").wait(PATIENCE_S, quiet=True)
+    listed = r"$'a\tb/it\'s'"
+    assert listed in repr(job.outputs())
+    for name in (listed, job.outputs()[0].name):
+        assert job.output(name) == b"odd"
+        assert job.download(name, workdir / "saved").read_text() == "odd"
+    assert (job.download(r"$'a\tb'", workdir) / "it's").read_text() == "odd"
+    with pytest.raises(NoResultError, match="has written no output"):
+        job.output(r"$'b\ta'")
+
+
 def test_the_files_of_a_folder_are_saved(left: Job, tmp_path: Path) -> None:
     here = tmp_path / "saved"
     here.mkdir()

@@ -56,6 +56,7 @@ export function textField(session, field) {
     "aria-describedby": described || null,
     "aria-invalid": wrong ? "true" : null,
     "aria-required": field.required ? "true" : null,
+    readonly: field.read_only ? "" : null,
     "data-testid": `form-${field.name}`,
   };
   return h(
