@@ -270,16 +270,18 @@ RULES: list[tuple[str, Rule]] = [
         (("state", job.id), {"Finished": "succeeded"}.get(found["state"], "cancelled"))
     ]),
     (rf"Cancelled by “(?P<user>[^”]+)” {AT}\.", _is("state", "cancelled")),
+    (rf"(?:Resumed|Started again from the beginning) {SPAN}\.", _is("resumes", True)),
     (rf"Started {SPAN}\.", _is("attempt", 1)),
-    (rf"Resumed {SPAN}\.", _is("resumes", True)),
+    (r"At most [\w ]+ left\.", _is("asked to end", True)),
     (rf"Paused {SPAN}\.", _is("state", "paused")),
     (r"Held [\w ]+ of GPU time\.", _is("ended", True)),
-    (r"Likely (?P<verb>start|resume)s (?P<when>.+)\.", lambda job, found: [
-        (("waits", job.id), True), (("resumes", job.id), found["verb"] == "resume")
+    (r"Likely (?P<verb>starts again from the beginning|starts|resumes) (?P<when>.+)\.", lambda job, found: [
+        (("waits", job.id), True), (("resumes", job.id), found["verb"] != "starts")
     ]),
     (r"The next trial likely starts .+\.", _is("waits", True)),
     (r"Estimating the start time\.", _is("waits", True)),
-    (r"(?:It|The next trial) was expected to (?:start|resume) .+ ago\.", _is("waits", True)),
+    (r"(?:It|The next trial) was expected to (?:start|start again from the beginning|resume) .+ ago\.",
+     _is("waits", True)),
     (r"(?:With the present nodes, quotas and limits it never starts,|No start is foreseen (?:within|before)) .+\.",
      _is("waits", True)),
 ]  # fmt: skip
@@ -357,6 +359,7 @@ def _about_job(job: wire.Job) -> dict[Key, object]:
         ("failures", job.id): job.failures,
         ("exit code", job.id): job.attempts[-1].exit_code if job.attempts else None,
         ("ended", job.id): job.ended is not None,
+        ("asked to end", job.id): bool(job.attempts and job.attempts[-1].asked and not job.attempts[-1].ended),
         ("place", job.id): job.place,
     }
     if trials:
