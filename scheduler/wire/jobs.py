@@ -339,6 +339,7 @@ class Job(Answer, frozen=True, kw_only=True, dict=True):
     """When its first attempt started."""
     ended: float | None = None
     held_by_user: bool = False
+    """Whether its user paused it, so that it runs again when it is resumed; not once it is ending or has ended."""
     hold: Hold | None = None
     """The author and reason of its hold: it does not start before they release it."""
     held: list[GpuRef] = []

@@ -188,12 +188,13 @@ async def test_a_cancel_during_a_pause_gives_no_more_time_and_says_so(pool):
     paused = await pool.engine.pause(job.id, "susan")
     pool.clock.now += 16.0
     cancelled = await pool.engine.cancel(job.id, "susan")
+    assert (paused.held_by_user, cancelled.held_by_user) == (True, False)
     assert cancelled.attempts[-1].asked == paused.attempts[-1].asked
     assert "It is killed in 14 s, if it has not ended by then." in cancelled.reason.text
     read = reason_at(cancelled.reason, pool.clock.now + 9)
     assert "It is killed in 5 s, if it has not ended by then." in read.text
     pool.executor.end(pool.key(job.id), signal=9)
-    await pool.state(job.id, "cancelled")
+    assert not (await pool.state(job.id, "cancelled")).held_by_user
 
 
 async def test_a_cancelled_job_that_has_not_ended_is_ended_at_once_when_that_is_asked_for(pool):

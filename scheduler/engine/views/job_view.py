@@ -563,7 +563,7 @@ def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) ->
         source=spec.shown_source if full else "",
         started=standing.started,
         ended=standing.ended,
-        held_by_user=standing.held,
+        held_by_user=standing.held and not (standing.stopping or record.state.final),
         hold=None if standing.hold is None else wire.Hold(**standing.hold._asdict()),
         held=attempts[-1].gpus if live is not None else [],
         attempt=standing.attempt,
