@@ -139,7 +139,8 @@ class Progress(Answer, frozen=True, kw_only=True):
 
     A number that is not finite is the text ``NaN``, ``Infinity`` or ``-Infinity``; ``not_finite`` has the steps
     since which metrics are not finite, None for one without steps.
-    ``ends`` is when it has made all steps at this speed; forecasts of other jobs use the same estimate.
+    ``ends`` is when it has made all steps at this speed, or when its time limit ends it, if ``limited`` says that
+    this comes first; forecasts of other jobs use the same estimate.
     """
 
     step: float | None = None
@@ -149,6 +150,7 @@ class Progress(Answer, frozen=True, kw_only=True):
     best: dict[str, BestValue] = {}
     not_finite: dict[str, float | None] = {}
     ends: float | None = None
+    limited: bool = False
 
 
 class GpuRef(Answer, frozen=True, kw_only=True):

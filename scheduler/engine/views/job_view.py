@@ -14,7 +14,7 @@ from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.lifecycle import last_end, pause_reason
-from springtide.scheduler.engine.state.pace import expected_end
+from springtide.scheduler.engine.state.pace import expected_end, likely_end
 from springtide.scheduler.engine.state.points_of_return import left_behind, starts_over
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Sees
@@ -701,7 +701,7 @@ def best_value(name: str, extremes: Extremes, goal: Goal | None = None) -> wire.
 
 def progress(record: JobRecord) -> wire.Progress:
     """Return the progress that the job last reported."""
-    standing = record.standing
+    standing, end = record.standing, likely_end(record)
     return wire.Progress(
         step=standing.step,
         of=standing.of,
@@ -709,7 +709,8 @@ def progress(record: JobRecord) -> wire.Progress:
         values=dict(standing.values),
         best={name: best_value(name, each) for name, each in standing.extremes.items()},
         not_finite=dict(standing.not_finite),
-        ends=expected_end(record),
+        ends=None if end is None else end.at,
+        limited=end is not None and end.limited,
     )
 
 
