@@ -29,6 +29,9 @@ TIME_LIMIT = model.TIME_LIMIT
 HELD = "engine-held"
 HELD_AND_RESUMED = "engine-held-and-resumed"
 DID, DID_GIVE, DID_EDIT = "did-", "did-give", "did-edit"
+REACHED_LIMIT, PASSED = "engine-time-limit", "test-run-long-enough"
+TIME_IS_UP = frozenset({REACHED_LIMIT, PASSED})
+"""Codes of ends at the time limit."""
 NEVER_SAVED = "engine-never-saved"
 FINISHED = "engine-finished"
 NOT_LAUNCHED = "engine-not-launched"
@@ -174,12 +177,12 @@ def cancelled_by(by: str) -> Reason:
 
 def time_limit(seconds: float) -> Reason:
     """Return the job ran as long as it may."""
-    return Reason("engine-time-limit", {"seconds": seconds})
+    return Reason(REACHED_LIMIT, {"seconds": seconds})
 
 
 def tested_long_enough(seconds: float) -> Reason:
     """Return the test run ran as long as one does, without a failure."""
-    return Reason("test-run-long-enough", {"seconds": seconds})
+    return Reason(PASSED, {"seconds": seconds})
 
 
 def awaits_test(stage: str) -> Reason:
@@ -408,9 +411,14 @@ def pausing(gpus: int, *, saved: bool, found: str = "") -> Reason:
     return Reason("pausing", {"gpus": gpus, "saved": int(saved), **({"found": found} if found else {})})
 
 
-def stopping(gpus: int, grace: float | None) -> Reason:
-    """Return the job is being ended for good, within ``grace`` seconds from the first request; None: at once."""
-    return Reason("stopping", {"gpus": gpus, **({} if grace is None else {"grace": grace})})
+def stopping(gpus: int, seconds: float | None = None, until: float | None = None) -> Reason:
+    """Return the job is being ended for good, and killed in ``seconds`` seconds, at ``until``; None: at once."""
+    return Reason("stopping", {"gpus": gpus, **({} if seconds is None else {"seconds": seconds, "until": until})})
+
+
+def counts_on(why: Reason) -> Params:
+    """Return the parameters by which readers count on the time that a reason names; empty if it names none."""
+    return {name: why.params[name] for name in ("seconds", "until") if "until" in why.params}
 
 
 def not_finite(since: Mapping[str, float | None]) -> Reason | None:

@@ -30,6 +30,9 @@ SHORTEST_STAY = 900.0
 FOR_THE_CHANGE = 300.0
 """Time in which a person changes the time limit of a job, in seconds."""
 
+MAX_ENDS = 8
+"""Maximum number of ends of minimum run times that are tried for the soonest pause."""
+
 
 def reason(memo: Memo, job: Job, now: float) -> Reason:
     """Return why the job does not run, or that it runs, with the GPU type of the numbers."""
@@ -95,9 +98,35 @@ def _awaits(builder: PlanBuilder, job: Job, leaf: ProjectNode) -> Reason:
     pausing = int(all(holder.id in state.pausing for holder in holders))
     until = runtimes_awaited_until(builder, job)
     borrowed = all(holder.preemptible and _exceeds_quota(state, holder) for holder in holders)
-    known = borrowed and until > builder.now
-    rest: dict[str, Param] = {"seconds": ceil(until - builder.now), "until": until} if known else {}
+    rest: dict[str, Param] = {}
+    if borrowed and not pausing and until > builder.now:
+        until, holders = _soonest(builder, job, leaf, until, holders)
+        rest = {"seconds": ceil(until - builder.now), "until": until}
     return Reason("awaits-pause", {"gpus": gpus, "pausing": pausing, **of_holders(holders), **rest})
+
+
+def _soonest(
+    builder: PlanBuilder, job: Job, leaf: ProjectNode, until: float, holders: list[Job]
+) -> tuple[float, list[Job]]:
+    """Return when jobs can be paused for a job with a delayed reservation, in seconds, and which.
+
+    The holders of its GPUs can at ``until``. Others may before, and then the plan replaces the reservation. The
+    ends of the first `MAX_ENDS` minimum run times are tried.
+    """
+    state, at = builder.state, builder.now
+    state.update_shares()
+    there = structs.replace(job, reserved=(), avoid=state.avoided(job))
+    with state.undo.trial():
+        state.release(job)
+        for _ in range(MAX_ENDS):
+            search = VictimSearch(PlanBuilder(builder.memo, at), leaf, there, ReclaimRule(state, leaf, there.need))
+            found = search.solve() or search.solve_with_moves()
+            if found is not None:
+                return at, [disruption.job for disruption in found.disruptions] or holders
+            at = search.retry_at
+            if at >= until:
+                break
+    return until, holders
 
 
 def _awaits_bound(job: Job, leaf: ProjectNode, need: int) -> Reason:

@@ -24,7 +24,6 @@ from springtide.scheduler.wording import (
     LONG_GIVEN,
     amount,
     count,
-    exactly,
     given,
     gpus,
     labelled,
@@ -148,8 +147,9 @@ def _pausing(p: Params) -> Sentences:
 
 def _stopping(p: Params) -> Sentences:
     yield state(f"Stopping{_gives_back(p)}.")
-    if p.get("grace"):
-        yield follows(f"It has at most {exactly(real(p, 'grace'))} to end, then it is killed.")
+    if p.get("seconds") is not None:
+        rest = roughly(max(1.0, real(p, "seconds")))
+        yield follows(f"It is killed in {rest}, if it has not ended by then.")
 
 
 def _closes(p: Params) -> Sentences:

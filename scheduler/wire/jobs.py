@@ -139,7 +139,8 @@ class Progress(Answer, frozen=True, kw_only=True):
 
     A number that is not finite is the text ``NaN``, ``Infinity`` or ``-Infinity``; ``not_finite`` has the steps
     since which metrics are not finite, None for one without steps.
-    ``ends`` is when it has made all steps at this speed; forecasts of other jobs use the same estimate.
+    ``ends`` is when it has made all steps at this speed, or when its time limit ends it, if ``limited`` says that
+    this comes first; forecasts of other jobs use the same estimate.
     """
 
     step: float | None = None
@@ -149,6 +150,7 @@ class Progress(Answer, frozen=True, kw_only=True):
     best: dict[str, BestValue] = {}
     not_finite: dict[str, float | None] = {}
     ends: float | None = None
+    limited: bool = False
 
 
 class GpuRef(Answer, frozen=True, kw_only=True):
@@ -339,6 +341,7 @@ class Job(Answer, frozen=True, kw_only=True, dict=True):
     """When its first attempt started."""
     ended: float | None = None
     held_by_user: bool = False
+    """Whether its user paused it, so that it runs again when it is resumed; not once it is ending or has ended."""
     hold: Hold | None = None
     """The author and reason of its hold: it does not start before they release it."""
     held: list[GpuRef] = []

@@ -158,6 +158,20 @@ def test_a_job_that_its_user_paused(pool: Pool) -> None:
     assert "Likely" not in said
 
 
+def test_nothing_would_change_a_paused_job_that_is_being_cancelled(pool: Pool) -> None:
+    with Client(pool.url, "susan") as client:
+        job = client.submit(wire.Submission(argv=["python3", "-c", SLOW_TO_STOP], gpus=1, grace=60)).id
+        until("the program runs", lambda: client.log(job).text)
+        client.pause(job)
+        pool.until(job, "pausing")
+        assert f"  What would change it: springtide resume {job}\n" in pool.explain(job)
+        client.cancel(job)
+        said = pool.explain(job)
+        client.end(job)
+    assert ": cancelling\n" in said
+    assert "What would change it" not in said
+
+
 def test_a_job_that_is_run_again_after_failures(pool: Pool) -> None:
     with Client(pool.url, "susan") as client:
         job = client.submit(wire.Submission(argv=["sh", "-c", "exit 3"], retries=5)).id

@@ -8,6 +8,7 @@ import engine_worlds as worlds
 import pytest
 
 from springtide.scheduler import wire
+from springtide.scheduler.client.descriptions import reason_at
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.runs import parse
@@ -180,19 +181,35 @@ async def test_a_paused_job_that_is_being_cancelled_can_neither_pause_nor_resume
     assert "Cancelled by “susan”" in (await pool.state(job.id, "cancelled")).reason.headline
 
 
+async def test_a_cancel_during_a_pause_gives_no_more_time_and_says_so(pool):
+    pool.executor.ignores_pause = pool.executor.ignores_kill = True
+    job = await pool.submit(gpus=1, grace=30.0)
+    await pool.state(job.id, "running")
+    paused = await pool.engine.pause(job.id, "susan")
+    pool.clock.now += 16.0
+    cancelled = await pool.engine.cancel(job.id, "susan")
+    assert (paused.held_by_user, cancelled.held_by_user) == (True, False)
+    assert cancelled.attempts[-1].asked == paused.attempts[-1].asked
+    assert "It is killed in 14 s, if it has not ended by then." in cancelled.reason.text
+    read = reason_at(cancelled.reason, pool.clock.now + 9)
+    assert "It is killed in 5 s, if it has not ended by then." in read.text
+    pool.executor.end(pool.key(job.id), signal=9)
+    assert not (await pool.state(job.id, "cancelled")).held_by_user
+
+
 async def test_a_cancelled_job_that_has_not_ended_is_ended_at_once_when_that_is_asked_for(pool):
     pool.executor.ignores_kill = True
     job = await pool.submit(gpus=1, grace=120.0)
     await pool.state(job.id, "running")
     first = await pool.engine.cancel(job.id, "susan")
-    assert "It has at most 2 min to end, then it is killed." in first.reason.text
+    assert "It is killed in 2 min, if it has not ended by then." in first.reason.text
     since = first.attempts[-1].asked
     pool.clock.now += 10.0
     again = await pool.engine.cancel(job.id, "susan")
-    assert again.reason == first.reason
+    assert "It is killed in 1 min, if it has not ended by then." in again.reason.text
     ending = await pool.engine.cancel(job.id, "susan", now=True)
     assert (ending.shown, ending.attempts[-1].asked) == ("cancelling", since)
-    assert "to end" not in ending.reason.text
+    assert "It is killed" not in ending.reason.text
     await pool.idle()
     assert [what for what, _ in pool.executor.asked] == ["launch", "kill", "now"]
     assert len((await pool.job(job.id)).held) == 1, "its GPUs are its own until it has ended"

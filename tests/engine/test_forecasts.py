@@ -212,6 +212,24 @@ async def test_a_forecast_and_the_page_go_by_the_same_reports(pool, look):
     assert (await look(waiting.id)).likely == shown
 
 
+@pytest.mark.parametrize(
+    ("limit", "lasts", "limited"), [(None, 100, False), (200.0, 100, False), (25.0, 25, True)]
+)
+async def test_a_job_ends_at_its_time_limit_if_that_comes_before_its_last_step(pool, look, limit, lasts, limited):
+    running = await pool.submit("susan", gpus=8, time_limit=limit, rotate=False)
+    await pool.state(running.id, "running")
+    waiting = await pool.submit("susan", gpus=8, name="other")
+    began = pool.clock.now
+    pool.clock.now += 20
+    pool.executor.report(pool.key(running.id), step=40.0, of=200.0)
+    await pool.later(0)
+
+    progress = (await pool.job(running.id)).progress
+
+    assert (progress.ends, progress.limited) == (began + lasts, limited)
+    assert (await look(waiting.id)).likely == progress.ends
+
+
 async def test_no_start_is_told_for_any_moment_while_what_holds_the_gpus_has_refuted_what_was_learnt(pool, look):
     for _ in range(3):
         job = await pool.submit("susan", gpus=8, name="trial 1")

@@ -113,3 +113,19 @@ async def test_the_time_limit_is_told_once(pool):
     await pool.state(job.id, "failed")
     story = await told(pool, job.id)
     assert story[3:] == ["The job was asked to end. It reached its time limit of 1 min.", "Attempt 1 failed."]
+
+
+async def test_the_time_limit_during_a_pause_is_told_after_the_pause(pool):
+    pool.executor.ignores_pause = pool.executor.ignores_kill = True
+    job = await pool.submit("susan", gpus=2, time_limit=60.0)
+    await pool.state(job.id, "running")
+    await pool.later(50)
+    await pool.engine.pause(job.id, "susan")
+    await pool.later(11)
+    pool.executor.end(pool.key(job.id), signal=9)
+    await pool.state(job.id, "failed")
+    assert (await told(pool, job.id))[3:] == [
+        "Paused by “susan”.",
+        "The job was asked to end. It reached its time limit of 1 min.",
+        "Attempt 1 failed.",
+    ]

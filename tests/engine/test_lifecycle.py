@@ -23,7 +23,7 @@ from springtide.scheduler.executors.base import (
     Reported,
 )
 from springtide.scheduler.model import JobState, Reason, Worker
-from springtide.scheduler.store.records import AttemptState, Hold, JobRecord, JobSpec
+from springtide.scheduler.store.records import Asked, AttemptState, Hold, JobRecord, JobSpec
 
 RETRIES = Retries(first=10.0, longest=40.0, fruitless_limit=3)
 PLACE = (Worker(0, "train", (0, 1)),)
@@ -251,6 +251,14 @@ def test_a_live_attempt_is_asked_once(state, what, effects):
     }[what]
     assert [effect.action for effect in step(record)[1]] == effects
     assert step(asked)[1] == ()
+
+
+@pytest.mark.parametrize("end", [lifecycle.cancel, None], ids=["cancelled", "out of time"])
+def test_the_grace_period_of_a_pausing_attempt_that_is_to_end_counts_from_the_pause(end):
+    pausing = asked_to_pause(running())
+    ending = lifecycle.time_up(pausing, 160.0)[0] if end is None else end(pausing, "susan", 160.0)[0]
+    assert (ending.live.asked, ending.live.asked_at) == (Asked.KILL, 150.0)
+    assert [each.at for each in ending.standing.acts] == [150.0, 160.0]
 
 
 def test_cancelling_a_pausing_attempt_ends_it_for_good():

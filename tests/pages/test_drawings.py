@@ -176,6 +176,13 @@ def test_how_long_a_job_still_runs_is_what_forecasts_say(gallery: Page) -> None:
     expect(gallery.locator("#card-running").get_by_test_id("job-headline")).to_contain_text("About 7 min to go.")
 
 
+def test_a_job_whose_time_limit_comes_first_says_that_it_ends_there(gallery: Page) -> None:
+    draw_card(gallery, "{state: 'running', progress: {step: 42, of: 200, ends: gallery.NOW + 4, limited: true}}")
+    headline = gallery.locator("#own").get_by_test_id("job-headline")
+    expect(headline).to_contain_text("Ends in 4 s, at its time limit.")
+    expect(headline).not_to_contain_text("to go")
+
+
 def test_a_start_that_was_expected_and_has_not_come_is_told_as_late(gallery: Page) -> None:
     late = (
         "{earliest: gallery.NOW - 300, likely: gallery.NOW - 180, latest: null, why: null, at: gallery.NOW - 400}"

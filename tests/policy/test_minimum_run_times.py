@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 from pools.small_pools import CALM, NOW, kinds, on, plan, pool, running, waiting
 
-from springtide.scheduler.model import Job, Node, Plan, Project, Settings, Snapshot, Worker
+from springtide.scheduler.model import Job, Node, Phase, Plan, Project, Reserve, Settings, Snapshot, Worker
 from springtide.scheduler.policy import Planner
-from springtide.scheduler.sentences import text
+from springtide.scheduler.sentences import headline, text
 from springtide.scheduler.simulate.virtual import VirtualPool
 
 MIN_RUNTIME = 300.0
@@ -86,6 +86,42 @@ class TestReservation:
             "It has a reservation for 4 GPUs. "
             "Running jobs can be paused for it in 3 min, when their minimum run time is over."
         )
+
+    def test_it_names_the_jobs_that_can_be_paused_first_also_if_others_hold_the_reserved_gpus(self) -> None:
+        first = running("first", "b", on("n0", 0, 1, 2, 3), started=NOW - 280)
+        newest = running("newest", "b", on("n0", 4, 5), started=NOW - 100)
+        asks = waiting("w", "a", 2)
+        settings = replace(CALM, min_runtime=MIN_RUNTIME)
+
+        def snapshot(owner: Job) -> Snapshot:
+            return pool(first, newest, owner, nodes=(Node("n0", 6),), quotas={"a": 2, "b": 0}, settings=settings)
+
+        (reserve,) = Planner(snapshot(asks)).plan(NOW).decisions
+        assert isinstance(reserve, Reserve)
+        reserved = snapshot(structs.replace(asks, reserved=reserve.placement))
+        assert reserve.placement == on("n0", 4, 5)
+
+        why = Planner(reserved).reason("w", NOW)
+        assert "can be paused for it in 20 s, when their minimum run time is over." in text(why)
+        assert headline(why) == "2 GPUs reserved: “first” can be paused in 20 s (minimum run time)."
+        assert not Planner(reserved).plan(NOW + 19).decisions
+        assert ("Pause", "first") in kinds(Planner(reserved).plan(NOW + 20))
+
+    def test_it_waits_for_each_job_that_has_to_be_paused(self) -> None:
+        old = structs.replace(self.OLD, started=NOW - 280)
+        why = Planner(self.snapshot(self.NEW, old, self.RESERVED)).reason("w", NOW)
+
+        assert "can be paused for it in 3 min" in text(why)
+
+    def test_while_the_gpus_are_being_freed_it_says_so_and_names_no_minimum_run_time(self) -> None:
+        stops = structs.replace(self.NEW, phase=Phase.PAUSING)
+        small = structs.replace(self.RESERVED, gpus=2, reserved=on("n0", 0, 1))
+        why = Planner(self.snapshot(stops, self.OLD, small)).reason("w", NOW)
+
+        assert text(why) == (
+            "It has a reservation for 2 GPUs. It starts as soon as the job “new” of “b” has stopped."
+        )
+        assert headline(why) == "2 GPUs are being freed for it by “new”."
 
     def test_nothing_is_reserved_for_a_job_that_borrows_itself(self) -> None:
         decided = plan(

@@ -251,7 +251,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         *[{"gpus": 1, "borrowed": 0, "workers": 1, "most": 1, "home": each} for each in HomeAccess],
         {**SLOW, "gpus": 8, "borrowed": 0, "workers": 2, "most": 2, "works": (0, 5), "longer": (0.0, 10_800.0)}],
     "pausing": [{"gpus": (0, 1, 8), "saved": (0, 1)}],
-    "stopping": [{"gpus": (1, 8), "grace": (0.5, 30.0, 90.0)}, {"gpus": (1, 8)}],
+    "stopping": [{"gpus": (1, 8), "seconds": (-3.0, 0.5, 30.0, 90.0), "until": 90.0}, {"gpus": (1, 8)}],
     **{
         code: [{"node": NAMES, "others": (0, 1, 2), "since": ("", "2026-11-26 12:03 UTC")}]
         for code in ("node-not-ready", "node-leaving", "node-cordoned")

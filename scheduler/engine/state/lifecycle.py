@@ -196,8 +196,9 @@ def time_up(job: JobRecord, now: float) -> Transition:
     """End the job because it has reached its time limit."""
     if job.live is None or job.standing.stopping:
         return job, ()
-    ending = _with_request(job.with_standing(stopping=messages.TIME_LIMIT, reserved=()))
-    return _ask(ending, Asked.KILL, _time_is_up(job), now)
+    why = _time_is_up(job)
+    ending = _with_request(job.with_standing(stopping=messages.TIME_LIMIT, reserved=())).with_act(now, why)
+    return _ask(ending, Asked.KILL, why, now)
 
 
 def _time_is_up(job: JobRecord) -> Reason:
@@ -284,7 +285,7 @@ def _ask(job: JobRecord, asked: Asked, why: Reason, now: float) -> Transition:
         return job, ()
     if attempt.asked is not None and STRENGTH.index(attempt.asked) >= STRENGTH.index(asked):
         return job.with_standing(reason=why), ()
-    since = attempt.asked_at if attempt.asked is Asked.KILL else now
+    since = now if attempt.asked is None else attempt.asked_at
     stopping = structs.replace(attempt, state=AttemptState.PAUSING, asked=asked, asked_at=since, asked_why=why)
     asked_job = job.with_standing(state=JobState.PAUSING, reason=why).with_attempt(stopping)
     return asked_job, (Effect(ACTION_FOR[asked], job.id, attempt.number),)

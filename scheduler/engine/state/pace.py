@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from msgspec import structs
 
 from springtide.scheduler import model
+from springtide.scheduler.engine.state.lifecycle import deadline
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.store.records import JobRecord
 
@@ -25,6 +27,24 @@ def expected_end(job: JobRecord) -> float | None:
     if made <= 0 or of <= step or passed <= 0:
         return None
     return at + (of - step) * passed / made
+
+
+class LikelyEnd(NamedTuple):
+    """When an attempt ends, in seconds since the epoch; ``limited`` says that its time limit ends it then."""
+
+    at: float
+    limited: bool
+
+
+def likely_end(job: JobRecord) -> LikelyEnd | None:
+    """Return when the live attempt ends: as `expected_end`, or at its time limit if that comes first.
+
+    None if its pace is unknown.
+    """
+    end, limit = expected_end(job), deadline(job)
+    if end is None:
+        return None
+    return LikelyEnd(limit, limited=True) if limit is not None and limit < end else LikelyEnd(end, limited=False)
 
 
 def _late_left(job: JobRecord, now: float) -> float:

@@ -228,11 +228,11 @@ class Broadcast:
         self._refreshed_at = asyncio.get_running_loop().time()
         if not self._hub:
             return
-        context = self._read_model.view_context()
+        context, now = self._read_model.view_context(), self._clock()
         changed = []
         jobs = (job for job in self._read_model.state.jobs.values() if not job.awaits_person)
         for job in islice(jobs, MAX_REFRESHED_JOBS):
-            reason = job_view.job_reason(job, context)
+            reason = job_view.job_reason(job, context, now)
             shown = (
                 reason.text if reason is not None else "",
                 job_view.place(job, context),

@@ -58,7 +58,8 @@ def _acts(job: JobRecord) -> Iterator[Placed]:
     for act in job.standing.acts:
         number = max((each.number for each in job.attempts if each.created < act.at), default=0)
         is_request = not act.why.code.startswith(messages.DID)
-        yield act.at, number, ASKED, _request(Asked.PAUSE, act.why) if is_request else sentences.text(act.why)
+        asked = Asked.KILL if act.why.code in messages.TIME_IS_UP else Asked.PAUSE
+        yield act.at, number, ASKED, _request(asked, act.why) if is_request else sentences.text(act.why)
 
 
 def _of_attempt(attempt: AttemptRecord, job: JobRecord) -> Iterator[Placed]:

@@ -14,7 +14,7 @@ from springtide.scheduler.engine.environments import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.lifecycle import last_end, pause_reason
-from springtide.scheduler.engine.state.pace import expected_end
+from springtide.scheduler.engine.state.pace import expected_end, likely_end
 from springtide.scheduler.engine.state.points_of_return import left_behind, starts_over
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Sees
@@ -257,13 +257,13 @@ def _with_sentences(why: wire.Reason, said: Sequence[Sentence]) -> wire.Reason:
     return structs.replace(why, text=sentences.joined(said), sentences=written)
 
 
-def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
-    """Return why the job is as it is now, since when a metric of it is not finite, and who edited it.
+def job_reason(job: JobRecord, context: ViewContext, at: float) -> wire.Reason | None:
+    """Return why the job is as it is at a time, since when a metric of it is not finite, and who edited it.
 
     A job that holds GPUs: what it does with them. A paused one: why it was paused and what it waits for. An ended
     one: how it ended.
     """
-    why, edit = _state_reason(job, context), job.standing.edited
+    why, edit = _state_reason(job, context, at), job.standing.edited
     edited = None if edit is None or job.state.final else messages.edited(edit, job.spec.project)
     more = [each for each in (messages.not_finite(job.standing.not_finite), edited) if each is not None]
     if why is None or not more:
@@ -273,10 +273,10 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     return _with_sentences(longer, [*said, *(each for reason in more for each in sentences.render(reason))])
 
 
-def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
+def _state_reason(job: JobRecord, context: ViewContext, at: float) -> wire.Reason | None:
     own = job.standing.reason
     if job.live is not None:
-        return _with_closed_node(_present(job, job.live, context), job.live, context)
+        return _with_closed_node(_present(job, job.live, context, at), job.live, context)
     if job.state.final:
         return reason(own)
     left = [] if job.last_run is None else left_behind(job, job.last_run)
@@ -287,7 +287,7 @@ def _state_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if job.standing.withheld is not None:
         return reason(messages.withheld(job.standing.withheld.detail))
     if job.workload is Workload.SWEEP:
-        return _sweep_reason(job, context)
+        return _sweep_reason(job, context, at)
     if job.standing.test_run is not None and job.awaits_test:
         return reason(messages.awaits_test(job.standing.test_run.stage))
     waits = context.waiting_reason(job.id)
@@ -350,7 +350,7 @@ def _now(sweep: JobRecord, standing: SweepStanding, held: Mapping[str, int]) -> 
     return messages.population({**about, "ended": ended, **held})
 
 
-def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
+def _sweep_reason(sweep: JobRecord, context: ViewContext, at: float) -> wire.Reason:
     """Return what the trials of a sweep do, and why the one that waits does so."""
     trials, standing = context.trials_of(sweep.id), sweep.standing.sweep
     assert standing is not None
@@ -364,7 +364,7 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
     }
     now = _now(sweep, standing, held)
     waits = waiting_trial(trials)
-    why = None if waits is None else job_reason(waits, context)
+    why = None if waits is None else job_reason(waits, context, at)
     if why is None:
         return _rendered(now)
     summary = _rendered(now, now, *([messages.sweep_waits()] if live else []))
@@ -399,18 +399,21 @@ def agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Re
     return why, starts if adds else None
 
 
-def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.Reason:
+def _present(job: JobRecord, live: AttemptRecord, context: ViewContext, at: float) -> wire.Reason:
     own = job.standing.reason
     if live.asked is not None:
         saved, found = job.standing.saved is not None, job.standing.checkpoint
         pausing = live.asked is Asked.PAUSE
         path = "" if found is None else found.path
-        now = messages.pausing(live.gpus, saved=saved, found=path) if pausing else _stopping(job, live, context)
+        now = (
+            messages.pausing(live.gpus, saved=saved, found=path) if pausing else _stopping(job, live, context, at)
+        )
         asked = pause_reason(job, live) if pausing and live.asked_why is not None else live.asked_why
         why = asked or own or now
         if pausing:
             why = replace(why, params={**why.params, "under_way": 1})
-        return _rendered(why, now, *([why] if why is not now else []))
+        made = _rendered(why, now, *([why] if why is not now else []))
+        return structs.replace(made, params={**made.params, **messages.counts_on(now)})
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:
             return _rendered(own)
@@ -435,9 +438,11 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
     return _rendered(now, now, *filter(None, more))
 
 
-def _stopping(job: JobRecord, live: AttemptRecord, context: ViewContext) -> model.Reason:
-    at_once = live.asked is Asked.KILL_NOW
-    return messages.stopping(live.gpus, None if at_once else job.spec.options.grace_in(context.grace))
+def _stopping(job: JobRecord, live: AttemptRecord, context: ViewContext, at: float) -> model.Reason:
+    if live.asked is Asked.KILL_NOW or live.asked_at is None:
+        return messages.stopping(live.gpus)
+    until = live.asked_at + job.spec.options.grace_in(context.grace)
+    return messages.stopping(live.gpus, until - at, until)
 
 
 def checkpoint(record: JobRecord) -> wire.FoundCheckpoint | None:
@@ -535,7 +540,7 @@ def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) ->
     in_line = waits is not None and _in_line(waits)
     found = context.starts_if(waits.id, context.sees) if waits is not None and in_line else None
     why, starts = agreed(
-        _with_alternatives(job_reason(record, context), found),
+        _with_alternatives(job_reason(record, context, now), found),
         context.expected_starts(waits.id) if waits is not None and in_line else None,
     )
     view = wire.Job(
@@ -558,7 +563,7 @@ def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) ->
         source=spec.shown_source if full else "",
         started=standing.started,
         ended=standing.ended,
-        held_by_user=standing.held,
+        held_by_user=standing.held and not (standing.stopping or record.state.final),
         hold=None if standing.hold is None else wire.Hold(**standing.hold._asdict()),
         held=attempts[-1].gpus if live is not None else [],
         attempt=standing.attempt,
@@ -696,7 +701,7 @@ def best_value(name: str, extremes: Extremes, goal: Goal | None = None) -> wire.
 
 def progress(record: JobRecord) -> wire.Progress:
     """Return the progress that the job last reported."""
-    standing = record.standing
+    standing, end = record.standing, likely_end(record)
     return wire.Progress(
         step=standing.step,
         of=standing.of,
@@ -704,7 +709,8 @@ def progress(record: JobRecord) -> wire.Progress:
         values=dict(standing.values),
         best={name: best_value(name, each) for name, each in standing.extremes.items()},
         not_finite=dict(standing.not_finite),
-        ends=expected_end(record),
+        ends=None if end is None else end.at,
+        limited=end is not None and end.limited,
     )
 
 

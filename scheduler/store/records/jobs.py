@@ -263,7 +263,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of a job.
 
     ``created`` is when its start was decided, ``started`` when its processes started. ``asked`` is what it was
-    asked to do at ``asked_at``, for the reason ``asked_why``. ``seen`` says that the executor has reported it at
+    last asked to do, for the reason ``asked_why``, and ``asked_at`` when it was first asked to stop: its grace
+    period counts from then. ``seen`` says that the executor has reported it at
     least once. ``step_before`` is the highest step of the job when it began, ``had_checkpoint`` whether the job
     had a checkpoint then, ``borrowed`` the number of its GPUs that were borrowed then, ``gpu_type`` their type.
     ``borrowing`` are, of an ended one, the spans in which it borrowed, None if none were recorded.

@@ -174,7 +174,8 @@ function sinceWords(job, now, few) {
 
 function leftWords(job, now) {
   const left = timeLeft(job, now);
-  return left === null ? null : `About ${roughly(left)} to go.`;
+  if (left === null) return null;
+  return job.progress.limited ? `Ends in ${roughly(left)}, at its time limit.` : `About ${roughly(left)} to go.`;
 }
 
 /** The rest of the grace period of a job that was asked to pause or to end. */
