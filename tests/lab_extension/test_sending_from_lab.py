@@ -291,3 +291,32 @@ def test_a_notebook_that_is_not_saved_because_its_file_has_changed_is_not_sent(
     tab.locator(".jp-Dialog", has_text="File Changed").get_by_role("button", name="Cancel").click()
     expect(tab.locator(".jp-Dialog")).to_contain_text("Nothing was sent")
     expect(tab.locator(".jp-Dialog")).to_contain_text("shared.ipynb was not saved")
+
+
+def test_sections_of_the_dialog_keep_their_height_and_its_body_scrolls(lab: Lab, context: BrowserContext) -> None:
+    tagged = nbformat.v4.new_code_cell("lr = 0.1\nepochs = 3\nopt = 'adam'", metadata={"tags": ["parameters"]})
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(
+        nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=[tagged]), lab.root / "tall.ipynb"
+    )
+    tab = lab.open(context, "tall.ipynb")
+    tab.set_viewport_size({"width": 1366, "height": 768})
+    ready(tab)
+    tab.evaluate("localStorage.setItem('springtide-send-unfolded', 'yes')")
+    tab.locator(".jp-DirListing-item", has_text="tall.ipynb").click(button="right")
+    tab.get_by_role("menuitem", name="Send to the Pool…").click()
+    dialog = tab.get_by_role("dialog")
+    expect(dialog.get_by_test_id("form-time_limit")).to_be_visible()
+    section = dialog.get_by_role("group", name="Parameters")
+    shown, needed = section.evaluate("(node) => [node.clientHeight, node.scrollHeight]")
+    assert shown >= needed, "a section that shows a part of its fields"
+    bottom = section.evaluate("(node) => node.getBoundingClientRect().bottom")
+    for name in ("lr", "epochs", "opt"):
+        field = section.get_by_label(name).evaluate("(node) => node.getBoundingClientRect().bottom")
+        assert field <= bottom, f"{name} reaches out of its section"
+    scrolling = dialog.evaluate(
+        "(node) => [...node.querySelectorAll('*')].filter((each) => each.scrollHeight > each.clientHeight + 1 && "
+        "/auto|scroll/.test(getComputedStyle(each).overflowY)).map((each) => each.className)"
+    )
+    assert len(scrolling) == 1, scrolling
+    assert "jp-Dialog-body" in scrolling[0]
