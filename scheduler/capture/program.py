@@ -141,7 +141,7 @@ def split_command(command: str, cwd: Path | None = None) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        msg = f"The command {given(command)} cannot be read: {error}."
+        msg = f"The command {given(command)} cannot be read: {error}. Quote it as a shell does."
         raise CaptureError(msg) from None
     if not words:
         msg = "The command is empty. Say what to run, such as 'python train.py'."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +12,8 @@ from springtide.scheduler.arguments import Argument, Arguments, is_editable, is_
 from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, PresetView, ProjectChoice, Surface
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.presets import MAX_TYPED, PRESET_OPTIONS, VARIABLES
-from springtide.scheduler.wire.submission import offered
+from springtide.scheduler.wire.submission import Wish, offered
+from springtide.scheduler.wire.wrong_values import wrong
 from springtide.scheduler.wording import given
 
 COMMON: Final = ("preset", "gpus", "workers", "gpu_types", "project", "priority", "time_limit", "image")
@@ -196,7 +198,9 @@ def typed_options(typed: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, s
             continue
         try:
             option = _option(name)
-            options[name] = option.read(text[:MAX_TYPED]) if text.strip() else option.default
+            value = option.read(text[:MAX_TYPED]) if text.strip() else option.default
+            _check_request(option, value)
+            options[name] = value
         except BadOption as error:
             problems[error.name] = str(error)
     return options, problems
@@ -206,7 +210,17 @@ def _option(name: str) -> Option:
     option = OPTIONS.get(name)
     if option is None or not option.offered & Surface.FORM:
         raise BadOption(name, f"{given(name)} is no option of the form.")
-    return option
+    return replace(option, called=option.title)
+
+
+def _check_request(option: Option, value: Any) -> None:
+    """Raise `BadOption` for a value that no request may carry, such as a tag with a space."""
+    try:
+        msgspec.convert({option.name: value}, Wish)
+    except msgspec.ValidationError as error:
+        refusal = wrong(str(error), Wish, {option.name: list(value) if isinstance(value, tuple) else value})
+        message = f"{option.called}{refusal.message.removeprefix(option.name)}"
+        raise BadOption(option.name, message, refusal.hint) from None
 
 
 def _fields(me: Me) -> list[Field]:

@@ -105,6 +105,8 @@ class Option:
     offered: Surface = EVERYWHERE
 
     name: str = ""
+    called: str = ""
+    """Its name in errors, if it is not ``name``: the label of its field where it was typed into one."""
     default: Any = None
     least: float | None = None
     most: float | None = None
@@ -241,7 +243,8 @@ class Option:
 
     def refused(self, given: object) -> BadOption:
         """Return the error with the given and the expected value."""
-        return BadOption(self.name, f"{self.name} is {wording.given(given)}; expected {self.expected}.")
+        subject = self.called or self.name
+        return BadOption(self.name, f"{subject} is {wording.given(given)}; expected {self.expected}.")
 
     def _number(self, value: Any) -> int:
         try:
@@ -286,7 +289,8 @@ class Option:
         for line in filter(str.strip, text.splitlines()):
             name, sign, value = line.strip().partition("=")
             if not (name and sign):
-                raise BadOption(self.name, f"{self.name} is {wording.given(line)}; expected NAME=VALUE.")
+                subject = self.called or self.name
+                raise BadOption(self.name, f"{subject} is {wording.given(line)}; expected NAME=VALUE.")
             found[name] = value
         return found
 

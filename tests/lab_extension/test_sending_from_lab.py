@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from benches.lab_bench import PANEL, Lab, card
 from browsers.axe import violations
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client
@@ -291,3 +291,107 @@ def test_a_notebook_that_is_not_saved_because_its_file_has_changed_is_not_sent(
     tab.locator(".jp-Dialog", has_text="File Changed").get_by_role("button", name="Cancel").click()
     expect(tab.locator(".jp-Dialog")).to_contain_text("Nothing was sent")
     expect(tab.locator(".jp-Dialog")).to_contain_text("shared.ipynb was not saved")
+
+
+def test_sections_of_the_dialog_keep_their_height_and_its_body_scrolls(lab: Lab, context: BrowserContext) -> None:
+    tagged = nbformat.v4.new_code_cell("lr = 0.1\nepochs = 3\nopt = 'adam'", metadata={"tags": ["parameters"]})
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(
+        nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=[tagged]), lab.root / "tall.ipynb"
+    )
+    tab = lab.open(context, "tall.ipynb")
+    tab.set_viewport_size({"width": 1366, "height": 768})
+    ready(tab)
+    tab.evaluate("localStorage.setItem('springtide-send-unfolded', 'yes')")
+    tab.locator(".jp-DirListing-item", has_text="tall.ipynb").click(button="right")
+    tab.get_by_role("menuitem", name="Send to the Pool…").click()
+    dialog = tab.get_by_role("dialog")
+    expect(dialog.get_by_test_id("form-time_limit")).to_be_visible()
+    section = dialog.get_by_role("group", name="Parameters")
+    shown, needed = section.evaluate("(node) => [node.clientHeight, node.scrollHeight]")
+    assert shown >= needed, "a section that shows a part of its fields"
+    bottom = section.evaluate("(node) => node.getBoundingClientRect().bottom")
+    for name in ("lr", "epochs", "opt"):
+        field = section.get_by_label(name).evaluate("(node) => node.getBoundingClientRect().bottom")
+        assert field <= bottom, f"{name} reaches out of its section"
+    scrolling = dialog.evaluate(
+        "(node) => [...node.querySelectorAll('*')].filter((each) => each.scrollHeight > each.clientHeight + 1 && "
+        "/auto|scroll/.test(getComputedStyle(each).overflowY)).map((each) => each.className)"
+    )
+    assert len(scrolling) == 1, scrolling
+    assert "jp-Dialog-body" in scrolling[0]
+
+
+def opened_dialog(tab: Page, file: str) -> Locator:
+    """Open the dialog that sends a file, with all options unfolded."""
+    tab.evaluate("localStorage.setItem('springtide-send-unfolded', 'yes')")
+    tab.locator(".jp-DirListing-item", has_text=file).click(button="right")
+    tab.get_by_role("menuitem", name="Send to the Pool…").click()
+    dialog = tab.get_by_role("dialog")
+    expect(dialog.get_by_test_id("form-time_limit")).to_be_visible()
+    return dialog
+
+
+def test_wrong_arguments_of_a_script_are_marked_and_a_refusal_loses_nothing_that_was_typed(
+    lab: Lab, context: BrowserContext, service: ServiceProcess
+) -> None:
+    script = lab.root / "refused.py"
+    script.write_text("import sys; print(sys.argv[1:])")
+    lab.write("beside.ipynb", ("6 * 7", None))
+    tab = lab.open(context, "beside.ipynb")
+    ready(tab)
+    dialog = opened_dialog(tab, "refused.py")
+    sending = dialog.get_by_role("button", name="Send", exact=True)
+    line = dialog.get_by_test_id("form-line")
+    line.fill('--lr "0.1')
+    expect(dialog.get_by_test_id("form-line-wrong")).to_contain_text("No closing quotation.")
+    expect(line).to_have_attribute("aria-invalid", "true")
+    dialog.get_by_test_id("form-tags").fill("two words")
+    expect(dialog.get_by_test_id("form-tags-wrong")).to_contain_text("Tags[0] is “two words”; expected text of")
+    dialog.get_by_test_id("form-keep_last").fill("-1")
+    expect(dialog.get_by_test_id("form-keep_last-wrong")).to_contain_text("Checkpoints kept is -1; expected")
+    labels = set(dialog.locator("label").all_inner_texts())
+    words = dialog.get_by_test_id("send-words")
+    expect(words).to_have_text(re.compile("^Correct first: Arguments, .*Checkpoints kept"))
+    named = words.inner_text().removeprefix("Correct first: ").removesuffix(".").split(", ")
+    assert set(named) <= labels
+    assert len(named) == 3
+    expect(sending).to_be_disabled()
+    dialog.get_by_test_id("form-tags").fill("")
+    dialog.get_by_test_id("form-keep_last").fill("")
+    line.fill('--lr "0.1"')
+    dialog.get_by_test_id("form-name").fill("typed once")
+    expect(words).to_contain_text("It would ")
+    script.rename(lab.root / "away.py")
+    try:
+        sending.click()
+        expect(words).to_contain_text("Nothing was sent: There is no file “refused.py” below the directory")
+    finally:
+        (lab.root / "away.py").rename(script)
+    expect(line).to_have_value('--lr "0.1"')
+    expect(dialog.get_by_test_id("form-name")).to_have_value("typed once")
+    sending.click()
+    expect(tab.locator(".Toastify__toast", has_text="Sent refused.py to the pool.")).to_be_visible()
+    expect(dialog).to_have_count(0)
+    with Client(service.url, "susan") as pool:
+        assert pool.jobs(search="typed once").items[0].argv[-2:] == ["--lr", "0.1"]
+
+
+def test_mistakes_of_several_parameters_are_each_named_once_and_beside_their_fields(
+    lab: Lab, context: BrowserContext
+) -> None:
+    tagged = nbformat.v4.new_code_cell("lr = 0.1\nepochs = 3", metadata={"tags": ["parameters"]})
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(
+        nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=[tagged]), lab.root / "two.ipynb"
+    )
+    tab = lab.open(context, "two.ipynb")
+    ready(tab)
+    dialog = opened_dialog(tab, "two.ipynb")
+    for name, text in (("lr", "abc"), ("epochs", "many")):
+        dialog.get_by_label(name, exact=True).fill(text)
+    for name, text in (("lr", "abc"), ("epochs", "many")):
+        expect(dialog.get_by_test_id(f"form-argument-{name}-wrong")).to_contain_text(f"“{text}” is a text.")
+    expect(dialog.get_by_test_id("send-words")).to_have_text("Correct first: lr, epochs.")
+    expect(dialog.get_by_text("“abc” is a text.")).to_have_count(1)
+    expect(dialog.get_by_role("button", name="Send", exact=True)).to_be_disabled()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
+from browsers.axe import COLOURS, show_theme, violations
 from browsers.waiting_feed import WAITING
 from playwright.sync_api import Page, expect
 from pools.pages_service import Service
@@ -80,8 +81,19 @@ def test_a_waiting_job_is_edited_on_its_page_and_a_refusal_shows_in_the_form(vis
         page.get_by_test_id("job-change").click()
         page.get_by_test_id("intervention-priority").fill("urgent")
         page.get_by_test_id("intervention-send").click()
-        expect(page.get_by_test_id("intervention")).to_contain_text("There is no priority “urgent”.")
-        page.get_by_test_id("intervention-priority").fill("high")
+        priority = page.get_by_test_id("intervention-priority")
+        expect(priority).to_have_attribute("aria-invalid", "true")
+        wrong = page.get_by_test_id("intervention-priority-wrong")
+        expect(wrong).to_contain_text("There is no priority “urgent”.")
+        expect(priority).to_have_accessible_description(wrong.inner_text())
+        expect(page.get_by_test_id("intervention-problem")).to_have_text("Correct first: Priority.")
+        expect(page.get_by_text("There is no priority")).to_have_count(1)
+        assert wrong.evaluate("(node) => node.previousElementSibling.dataset.testid") == "intervention-priority"
+        seen = violations(page)
+        show_theme(page, "dark")
+        assert seen + violations(page, **COLOURS) == []
+        expect(priority).to_have_value("urgent")
+        priority.fill("high")
         page.get_by_test_id("intervention-time_limit").fill("2h")
         page.get_by_test_id("intervention-project").select_option("nlp")
         page.get_by_test_id("intervention-send").click()

@@ -75,7 +75,7 @@ def test_the_environment_of_a_command_is_told_and_nothing_is_submitted(
         (FORM, {"typed": {}, "projects": {"vision": {"quota": 9}}}, 422, "not readable"),
         (FORM, {"typed": {"name": "x" * 70_000}}, 413, "at most"),
         ("../../send", {"command": "true", "directory": "../.."}, 404, "There is no directory"),
-        ("../../send", {"command": "true", "typed": {"gpus": "many"}}, 422, "gpus is “many”"),
+        ("../../send", {"command": "true", "typed": {"gpus": "many"}}, 422, "GPUs is “many”"),
         ("../../send", {"command": "python missing.py"}, 422, "does not exist"),
     ],
 )

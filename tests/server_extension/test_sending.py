@@ -75,6 +75,7 @@ def test_a_script_is_sent_as_it_was_last_saved(server: NotebookServer, service: 
         ({"path": "train.py", "options": {"gpus": 400}}, 422, "400"),
         ({"path": "train.py", "argv": ["rm"]}, 422, "not readable"),
         ({"path": "train.py", "arguments": {"rate": "1"}}, 422, "Only a function takes arguments"),
+        ({"path": "plain.ipynb", "arguments": {"*": "--lr 1"}}, 422, "takes no arguments as behind a command"),
         ({"path": "train.py", "options": {"name": "x" * 70_000}}, 413, "at most"),
     ],
 )
@@ -82,10 +83,39 @@ def test_what_cannot_be_sent_is_refused_in_words(
     server: NotebookServer, request_body: dict[str, object], status: int, words: str
 ) -> None:
     (server.root / "train.py").write_text("print('as it was')")
+    nbformat.write(new_notebook(), server.root / "plain.ipynb")
     with server.client() as page:
         answer = page.post("../../send", json=request_body)
     assert answer.status_code == status, answer.text
     assert words in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('--lr "0.1', "No closing quotation. Quote it as a shell does."),
+        ("--lr 0.1 | tee log", "A command runs without a shell, so “|” means nothing in it."),
+        ("--data my data.csv", "“my data.csv” is one file, and its name has a space."),
+    ],
+)
+def test_wrong_arguments_of_a_script_are_named_before_it_is_sent_and_when_it_is(
+    server: NotebookServer, line: str, words: str
+) -> None:
+    (server.root / "takes.py").write_text("import sys")
+    (server.root / "my data.csv").write_text("1")
+    request = {"path": "takes.py", "arguments": {"*": line}}
+    with server.client() as page:
+        seen = page.post(PREVIEW, json=request).json()
+        sent = page.post("../../send", json=request)
+        right = page.post(PREVIEW, json={**request, "arguments": {"*": "--lr 0.1"}}).json()
+    assert seen["rest"]
+    assert words in seen["problems"]["*"]
+    assert (sent.status_code, sent.json()["field"], sent.json()["message"]) == (
+        422,
+        "arguments.*",
+        seen["problems"]["*"],
+    )
+    assert right["problems"] == {}
 
 
 def test_a_notebook_is_sent_with_its_parameters_once_they_were_looked_at(

@@ -153,8 +153,9 @@ def test_what_is_typed_is_read_by_the_table_and_what_is_empty_stays_at_its_defau
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("gpus", "-1", "gpus is -1; expected a whole number from 0"),
-        ("gpus", "four", "gpus is “four”; expected a whole number"),
+        ("tags", "fine, two words", "Tags[1] is “two words”; expected text of 1 to 64 characters without spaces"),
+        ("gpus", "-1", "GPUs is -1; expected a whole number from 0"),
+        ("gpus", "four", "GPUs is “four”; expected a whole number"),
         ("time_limit", "soon", "expected a duration"),
         ("env", "A", "expected NAME=VALUE"),
         ("argv", "rm", "is no option of the form"),
@@ -295,7 +296,7 @@ def test_a_function_is_submitted_with_its_arguments(ask: Ask, pool: Pool) -> Non
         ({"work": "gone"}, "run the cell that defines it"),
         ({"work": "double"}, "number has no default"),
         ({"kind": "command", "work": "python '<b>missing</b>.py'"}, "does not exist"),
-        ({"kind": "command", "work": "true", "typed": {"gpus": "many"}}, "gpus is “many”"),
+        ({"kind": "command", "work": "true", "typed": {"gpus": "many"}}, "GPUs is “many”"),
         ({"kind": "notebook", "work": "../../secret.ipynb"}, "does not exist"),
     ],
 )

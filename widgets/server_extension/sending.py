@@ -18,8 +18,15 @@ from springtide.scheduler.wire import Problem
 from springtide.scheduler.wire.form_fields import typed_options
 from springtide.scheduler.wording import quoted
 from springtide.widgets.errors import OptionError, SpringtideError
+from springtide.widgets.form.arguments import REST
 from springtide.widgets.form.backend import Described
-from springtide.widgets.form.preview import Preview, cell_preview, notebook_preview
+from springtide.widgets.form.preview import (
+    Preview,
+    cell_preview,
+    notebook_preview,
+    script_command,
+    script_preview,
+)
 from springtide.widgets.job import Job
 from springtide.widgets.server_extension.pool_gate import GateError
 from springtide.widgets.shared_pool import Pool
@@ -36,7 +43,7 @@ class Sending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A page's job: a file by its path below the server's directory, or a command that runs in a directory.
 
     ``options`` are those of a job, ``typed`` those that were typed into a form, ``arguments`` the typed parameters
-    of a notebook.
+    of a notebook, or under `REST` the arguments of a script.
     """
 
     path: str = ""
@@ -105,14 +112,17 @@ def preview(sight: Sight, root: Path) -> Preview:
         cells = [{"source": text, "metadata": {"tags": [TAG]}} for text in sight.parameters]
         return notebook_preview(cells, sight.arguments)
     file = locate(sight.path, root)
-    return notebook_preview(cells_of(file) if file.suffix == ".ipynb" else [], sight.arguments)
+    if file.suffix == ".py":
+        return script_preview(file, sight.arguments)
+    return notebook_preview(cells_of(file), sight.arguments)
 
 
 def _parameters(request: Sending, root: Path) -> dict[str, Any]:
     """Return the values of the typed parameters. Raises `GateError` for one that its notebook cannot have."""
-    if not request.arguments:
+    typed = {name: text for name, text in request.arguments.items() if name != REST}
+    if not typed:
         return {}
-    values, problems = typed_parameters(cells_of(locate(request.path, root)), request.arguments)
+    values, problems = typed_parameters(cells_of(locate(request.path, root)), typed)
     for name, words in problems.items():
         raise GateError(Problem(status=422, code="invalid", message=words, field=f"arguments.{name}"))
     return values
@@ -122,12 +132,25 @@ def _captured(
     request: Sending, root: Path, options: Mapping[str, Any], parameters: Mapping[str, Any] = NO_PARAMETERS
 ) -> Captured:
     if request.command:
-        work: str | Path = request.command
+        work: str | Path | list[str] = request.command
         place = locate_directory(request.directory, root)
     else:
         file = locate(request.path, root)
-        work, place = Path(file.name), file.parent
+        line, place = request.arguments.get(REST, "").strip(), file.parent
+        work = _with_line(file, line) if line else Path(file.name)
     return capture(work, (), parameters, kernel_place(place).for_job(options))
+
+
+def _with_line(file: Path, line: str) -> list[str]:
+    """Return the command of a script with arguments. Raises `GateError` for those that cannot be read."""
+    if file.suffix != ".py":
+        message = f"{quoted(file.name)} takes no arguments as behind a command; only a script does."
+        raise GateError(Problem(status=422, code="invalid", message=message, field=f"arguments.{REST}"))
+    try:
+        return script_command(file, line)
+    except CaptureError as error:
+        message = str(error)
+        raise GateError(Problem(status=422, code="invalid", message=message, field=f"arguments.{REST}")) from None
 
 
 @contextmanager

@@ -13,12 +13,13 @@ const FIRST_FOCUS = '[data-testid="form-gpus"]';
 const UNFOLDED = "springtide-send-unfolded";
 
 /**
- * Asks for the options of a job, until they can be sent or nobody wants to.
- * @param work its `name`; `look(given)`, which promises its preview: `parameters`, `problems` of those given, `refusal`; and
- *   `takesLine`: whether arguments are typed as behind a command
- * @returns `typed`: the options, `given`: the parameters, and `line`: the arguments; null if nothing is to be sent
+ * Asks for the options of a job until it was sent or the user cancels. After a refusal the dialog has all that was typed,
+ * with the reason.
+ * @param work its `name`; `look(given)`, which promises its preview: `parameters`, `problems` of those given, `rest`:
+ *   whether it takes further arguments, `refusal`; and `send(typed, given)`, which sends it with the options and the
+ *   arguments, or throws an error with a message and perhaps a `field`
  */
-export async function askOptions(work, shared, server) {
+export async function sendWithOptions(work, shared, server) {
   const { Dialog } = shared["@jupyterlab/apputils"];
   const session = new FormSession(backendOf(work, server));
   session.kind = "notebook";
@@ -28,13 +29,22 @@ export async function askOptions(work, shared, server) {
     await session.opening.rest();
     if (session.problem !== null) throw new Error(session.problem);
     await session.checking.rest();
-    const body = new (optionsBody(shared["@lumino/widgets"].Widget))(session, work);
-    const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Send" })];
-    const title = `Send ${clean(work.name)} to the pool`;
-    const dialog = new (checkedDialog(Dialog))({ title, body, buttons, focusNodeSelector: FIRST_FOCUS });
-    dialog.check = () => session.checked();
-    const { button, value } = await dialog.launch();
-    return button.accept ? value : null;
+    const Body = optionsBody(shared["@lumino/widgets"].Widget);
+    const isChosen = async () => {
+      const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Send" })];
+      const title = `Send ${clean(work.name)} to the pool`;
+      const body = new Body(session);
+      const dialog = new (checkedDialog(Dialog))({ title, body, buttons, focusNodeSelector: FIRST_FOCUS });
+      dialog.check = () => session.checked();
+      return (await dialog.launch()).button.accept;
+    };
+    // closed while it is sent: JupyterLab shows one dialog at a time, and saving a file may open another
+    for (let isSent = false; !isSent && (await isChosen()); ) {
+      isSent = await work.send(session.filled, session.argumentsToSend).then(
+        () => true,
+        (error) => session.refuse(error),
+      );
+    }
   } finally {
     session.stop();
   }
@@ -61,11 +71,9 @@ function checkedDialog(Dialog) {
 
 function optionsBody(Widget) {
   return class extends Widget {
-    constructor(session, work) {
+    constructor(session) {
       super();
       this.session = session;
-      this.work = work;
-      this.line = "";
       this.isUnfolded = wasUnfolded();
       this.addClass("springtide");
       this.addClass("st-send-form");
@@ -94,8 +102,10 @@ function optionsBody(Widget) {
 
     /** Draws the fields. The focus never stays on a button that is disabled. */
     draw() {
-      const { session, work } = this;
-      const fields = optionFields(session).filter(({ name, choices }) => name !== "project" || choices.length > 1);
+      const { session } = this;
+      const isShown = ({ name, choices }) =>
+        name !== "project" || choices.length > 1 || Boolean(session.review.problems.project);
+      const fields = optionFields(session).filter(isShown);
       const toggle = (event) => this.keepFold(event.target.open);
       const refusal = session.notebook.refusal ?? "";
       patch(
@@ -104,7 +114,7 @@ function optionsBody(Widget) {
           "div",
           { key: "first", class: "st-form-grid" },
           fields.filter(({ name }) => AT_ONCE.has(name)).map((field) => formField(session, field)),
-          work.takesLine && this.lineField(),
+          session.restLabel && lineField(session),
         ),
         session.parameters.length > 0 &&
           h(
@@ -123,22 +133,21 @@ function optionsBody(Widget) {
           { key: "refusal", class: "st-field-wrong", role: "alert", "data-testid": "send-refusal" },
           clean(refusal),
         ),
-        h("p", { key: "words", role: "status", "data-testid": "send-words" }, refusal ? "" : expected(session)),
+        h(
+          "p",
+          {
+            key: "words",
+            class: isRefused(session) ? "st-field-wrong" : null,
+            role: "status",
+            "data-testid": "send-words",
+          },
+          refusal ? "" : expected(session),
+        ),
       );
       const button = this.dialog.querySelector(".jp-Dialog-footer .jp-mod-accept");
       const isBlocked = session.blocked !== null;
       if (isBlocked && document.activeElement === button) this.node.querySelector(FIRST_FOCUS).focus();
       button.disabled = isBlocked;
-    }
-
-    lineField() {
-      const set = (text) => {
-        this.line = text;
-        this.draw();
-      };
-      const help = "As behind the script in a terminal.";
-      const field = { name: "line", label: "Arguments", help, code: true, wide: true, placeholder: "--epochs 30" };
-      return textField(this.session, { ...field, value: this.line, set });
     }
 
     keepFold(isUnfolded) {
@@ -149,16 +158,33 @@ function optionsBody(Widget) {
         // a browser that keeps nothing: the next dialog begins folded
       }
     }
-
-    getValue() {
-      const { filled: typed, argumentsToSend: given } = this.session;
-      return { typed, given, line: this.line.trim() };
-    }
   };
 }
 
-/** What keeps the job from being sent, else what to expect of it. */
-function expected({ blocked, review }) {
+/** The arguments of a script. */
+function lineField(session) {
+  return textField(session, {
+    name: "line",
+    label: session.restLabel,
+    help: "As behind the script in a terminal.",
+    code: true,
+    wide: true,
+    placeholder: "--epochs 30",
+    value: session.given["*"] ?? "",
+    wrong: session.faultOf("*"),
+    set: (text) => session.setArgument("*", text),
+  });
+}
+
+/** Whether the job was refused for a reason that no field shows. */
+function isRefused({ blocked, notice }) {
+  return blocked === null && notice?.good === false;
+}
+
+/** What keeps the job from being sent or has kept it, else what to expect of it. */
+function expected(session) {
+  const { blocked, notice, review } = session;
+  if (isRefused(session)) return `Nothing was sent: ${clean(notice.words)}`;
   return clean(blocked ?? (review.later || review.estimate?.text || ""));
 }
 

@@ -1,7 +1,7 @@
 /** Submits a script, a notebook or a cell to the pool, after a dialog for its options. */
 
 import { addCommand } from "./commands.js";
-import { askOptions } from "./send_dialog.js";
+import { sendWithOptions } from "./send_dialog.js";
 import { OPEN_JOB } from "./tabs.js";
 import { clean } from "./visuals/base/words.js";
 import { noticeOf } from "./whole_words.js";
@@ -62,20 +62,15 @@ async function attempted(shared, work) {
 /** Sends a file as it is in its open editors: unsaved changes are saved first. */
 async function sendFile({ path, name }, shared, server, documents, opened) {
   const look = (given) => server.preview({ ...sightOf(path, documents), arguments: given });
-  const chosen = await askOptions({ name, look, takesLine: path.endsWith(".py") }, shared, server);
-  if (chosen === null) return;
-  await saveChanges(path, name, documents);
-  const { id, notes } = await server.sendTyped(workOf(path, name, chosen), chosen.typed);
-  const apputils = shared["@jupyterlab/apputils"];
-  const open = { label: "Open", caption: "Open the job", callback: () => opened(id) };
-  const { message, actions } = noticeOf(apputils, [`Sent ${name} to the pool.`, ...notes].join(" "), [open]);
-  apputils.Notification.success(message, { actions, autoClose: 8000 });
-}
-
-/** A script with arguments is a command, beside which it lies. */
-function workOf(path, name, { given, line }) {
-  if (!line) return { path, arguments: given };
-  return { command: `python ${quoted(name)} ${line}`, directory: path.split("/").slice(0, -1).join("/") };
+  const send = async (typed, given) => {
+    await saveChanges(path, name, documents);
+    const { id, notes } = await server.sendTyped({ path, arguments: given }, typed);
+    const apputils = shared["@jupyterlab/apputils"];
+    const open = { label: "Open", caption: "Open the job", callback: () => opened(id) };
+    const { message, actions } = noticeOf(apputils, [`Sent ${name} to the pool.`, ...notes].join(" "), [open]);
+    apputils.Notification.success(message, { actions, autoClose: 8000 });
+  };
+  await sendWithOptions({ name, look, send }, shared, server);
 }
 
 /** The file as it will be sent: of a notebook with changes that are not saved, its cells for parameters on the screen. */
@@ -107,10 +102,10 @@ async function sendCell(panel, shared, server) {
   const text = cell.model.sharedModel.getSource();
   const number = cell.model.executionCount;
   const name = number === null ? "this cell" : `cell In [${number}]`;
-  const chosen = await askOptions({ name, look: () => server.preview({ cell: text, number }) }, shared, server);
-  if (chosen === null) return;
-  const code = codeOf(text, chosen.typed);
-  await shared["@jupyterlab/outputarea"].OutputArea.execute(code, cell.outputArea, panel.sessionContext);
+  const { OutputArea } = shared["@jupyterlab/outputarea"];
+  const look = () => server.preview({ cell: text, number });
+  const send = (typed) => OutputArea.execute(codeOf(text, typed), cell.outputArea, panel.sessionContext);
+  await sendWithOptions({ name, look, send }, shared, server);
 }
 
 /** The code that sends a cell and shows its job, or says that the kernel has no package for it. */
@@ -125,8 +120,4 @@ function codeOf(text, typed) {
     "else:",
     `    display(__import__("springtide.widgets.magics", fromlist=["send_typed"]).send_typed(${given}))`,
   ].join("\n");
-}
-
-function quoted(text) {
-  return `'${text.replaceAll("'", `'"'"'`)}'`;
 }

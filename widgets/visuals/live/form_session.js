@@ -8,6 +8,9 @@ const NO_PROJECT = "You are in no project yet, so there is nothing to submit to.
 const NO_FUNCTION = "Define a function in a cell and run it: then it can be chosen here.";
 const NO_COMMAND = "Say what to run, such as python train.py.";
 const NO_NOTEBOOK = "Choose a notebook.";
+/** The name of the field for further arguments, and how the names of arguments begin in refusals. */
+const REST = "*";
+const ARGUMENT = "arguments.";
 
 /** Sends requests after a pause in typing, one at a time; a change in the meantime sends another one afterwards. */
 class Settled {
@@ -64,7 +67,7 @@ export class FormSession {
     this.form = null;
     this.problem = null;
     this.functions = null;
-    this.notebook = { name: "", parameters: [], refusal: "" };
+    this.notebook = { name: "", parameters: [], rest: false, refusal: "" };
     this.kernelProblem = null;
     this.kind = "function";
     this.work = { function: "", command: "", notebook: "" };
@@ -132,6 +135,12 @@ export class FormSession {
   get parameters() {
     if (this.kind === "function") return this.callee?.parameters ?? [];
     return this.kind === "notebook" && this.notebook.name === this.work.notebook ? this.notebook.parameters : [];
+  }
+
+  /** The label of the field for further arguments; empty if the work takes none. */
+  get restLabel() {
+    if (this.kind === "function") return this.callee?.rest ? "Further arguments" : "";
+    return this.kind === "notebook" && this.notebook.rest ? "Arguments" : "";
   }
 
   /** What the typed arguments belong to. */
@@ -281,14 +290,14 @@ export class FormSession {
     const name = this.work.notebook;
     const found = await this.backend.preview(name, { ...this.given }).catch(() => null);
     if (found === null || isOld()) return;
-    this.notebook = { name, parameters: found.parameters, refusal: found.refusal };
+    this.notebook = { name, parameters: found.parameters, rest: found.rest, refusal: found.refusal };
     this.faults = found.problems;
   }
 
   /** The arguments to send: those of a notebook that it still has. */
   get argumentsToSend() {
     if (this.kind !== "notebook") return this.kind === "function" ? this.given : {};
-    const known = new Set(this.parameters.map(({ name }) => name));
+    const known = new Set([...this.parameters.map(({ name }) => name), this.restLabel && REST]);
     return Object.fromEntries(Object.entries(this.given).filter(([name]) => known.has(name)));
   }
 
@@ -314,7 +323,7 @@ export class FormSession {
 
   /** The error of an argument, once the user has edited it. */
   faultOf(name) {
-    return this.touched.has(`${this.#called} ${name}`) || name === "*" ? (this.faults[name] ?? "") : "";
+    return this.touched.has(`${this.#called} ${name}`) || name === REST ? (this.faults[name] ?? "") : "";
   }
 
   /** The reason why the form cannot be submitted, or null if it can. */
@@ -324,13 +333,9 @@ export class FormSession {
     const missing = {
       function: () => this.#missingCall(),
       command: () => (this.work.command.trim() ? null : NO_COMMAND),
-      notebook: () => (this.work.notebook ? this.#wrongNotebook() : NO_NOTEBOOK),
+      notebook: () => (this.work.notebook ? this.notebook.refusal || null : NO_NOTEBOOK),
     };
-    return missing[this.kind]() ?? this.#wrongOptions();
-  }
-
-  #wrongNotebook() {
-    return this.notebook.refusal || (Object.values(this.faults)[0] ?? null);
+    return missing[this.kind]() ?? this.#mistakes();
   }
 
   #missingCall() {
@@ -339,16 +344,20 @@ export class FormSession {
     if (!this.functions.length) return NO_FUNCTION;
     if (this.callee === null)
       return `The kernel has no function ${this.work.function} any more: run the cell that defines it.`;
-    return Object.values(this.faults)[0] ?? null;
+    return null;
   }
 
-  #wrongOptions() {
-    const { "": whole, ...problems } = this.review.problems;
-    const labels = Object.keys(problems).map(
-      (name) => this.form.fields.find((field) => field.name === name)?.label ?? name,
-    );
+  /** The labels of the fields that show a mistake; without one, a mistake that no field shows. */
+  #mistakes() {
+    const { problems } = this.review;
+    const wrong = Object.keys(this.faults).filter((name) => this.faultOf(name));
+    const fields = this.form.fields.filter(({ name }) => problems[name]);
+    const labels = [
+      ...wrong.map((name) => (name === REST ? this.restLabel || "Arguments" : name)),
+      ...fields.map(({ label }) => label),
+    ];
     if (labels.length) return `Correct first: ${labels.join(", ")}.`;
-    return whole ?? null;
+    return Object.values(this.faults)[0] ?? Object.values(problems)[0] ?? null;
   }
 
   /** Checks the typed values, and promises whether they can be submitted. */
@@ -376,10 +385,19 @@ export class FormSession {
       this.notice = { good: true, words: ["Submitted.", ...sent.notes].join(" ") };
       this.reviewing.want(0);
     } catch (error) {
-      this.notice = { good: false, words: error.message };
-      const known = this.form.fields.some(({ name }) => name === error.field);
-      if (known) this.review = { ...this.review, problems: { ...this.review.problems, [error.field]: error.message } };
+      this.refuse(error);
     }
+  }
+
+  /** Takes the refusal of a submission: beside the field that it names if the form has it, else as the notice. */
+  refuse({ message, field }) {
+    this.notice = { good: false, words: message };
+    const argument = field?.startsWith(ARGUMENT) ? field.slice(ARGUMENT.length) : null;
+    if (argument in this.given) {
+      this.touched.add(`${this.#called} ${argument}`);
+      this.faults = { ...this.faults, [argument]: message };
+    } else if (this.form.fields.some(({ name }) => name === field))
+      this.review = { ...this.review, problems: { ...this.review.problems, [field]: message } };
   }
 
   stop() {

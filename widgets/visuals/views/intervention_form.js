@@ -12,13 +12,16 @@ const OPTIONS = [
   ["min_workers", "Fewest workers", "a number, or none for all"],
 ];
 const NONE = "none";
+const HOLD_LABELS = { reason: "Reason, which everyone who sees it reads" };
+const EDIT_LABELS = { ...Object.fromEntries(OPTIONS), project: "Project", reason: "Reason, for the audit trail" };
 
 /**
  * The form of an open `Intervention`.
  * @param jobs the jobs that it is about
  * @param projects the names of the projects that a job can be moved to
  */
-export function interventionForm({ what, busy, problem, submit, close }, jobs, projects) {
+export function interventionForm(intervention, jobs, projects) {
+  const { what, busy, submit, close } = intervention;
   const about = jobs.length === 1 ? `“${clean(jobs[0].name) || jobs[0].id}”` : count(jobs.length, "job");
   const send = (event) => {
     event.preventDefault();
@@ -35,8 +38,8 @@ export function interventionForm({ what, busy, problem, submit, close }, jobs, p
       "data-testid": "intervention",
       on: { submit: send, keydown },
     },
-    what === "hold" ? holdFields(about, jobs) : editFields(about, jobs, projects),
-    problem && h("p", { key: "problem", class: "st-notice", role: "alert" }, clean(problem)),
+    what === "hold" ? holdFields(intervention, about, jobs) : editFields(intervention, about, jobs, projects),
+    problemLine(intervention),
     h(
       "div",
       { key: "buttons", class: "st-intervention-buttons" },
@@ -56,7 +59,16 @@ export function interventionForm({ what, busy, problem, submit, close }, jobs, p
   );
 }
 
-function holdFields(about, jobs) {
+/** What was refused; only the field's label where the reason is beside a field. */
+function problemLine({ what, problem, field }) {
+  if (!problem) return null;
+  const label = (what === "hold" ? HOLD_LABELS : EDIT_LABELS)[field];
+  const words = label ? `Correct first: ${label}.` : clean(problem);
+  const props = { class: "st-notice st-field-wrong", role: label ? "status" : "alert" };
+  return h("p", { key: "problem", ...props, "data-testid": "intervention-problem" }, words);
+}
+
+function holdFields(intervention, about, jobs) {
   const runs = jobs.some(({ state }) => state === "running" || state === "starting");
   return [
     h(
@@ -64,11 +76,7 @@ function holdFields(about, jobs) {
       { key: "words", class: "st-muted" },
       `Put ${about} on hold? It asks for no GPUs until an administrator releases it.`,
     ),
-    field("reason", "Reason, which everyone who sees it reads", "", {
-      required: true,
-      maxlength: 500,
-      hook: focusOnce,
-    }),
+    field(intervention, "reason", HOLD_LABELS.reason, "", { required: true, maxlength: 500, hook: focusOnce }),
     runs &&
       h(
         "label",
@@ -79,7 +87,7 @@ function holdFields(about, jobs) {
   ];
 }
 
-function editFields(about, jobs, projects) {
+function editFields(intervention, about, jobs, projects) {
   const [first] = jobs;
   const options = first.options ?? {};
   const one = jobs.length === 1;
@@ -93,44 +101,52 @@ function editFields(about, jobs, projects) {
       "div",
       { key: "fields", class: "st-form-grid" },
       OPTIONS.map(([name, label, expected], at) =>
-        field(name, label, one ? shownOption(name, options[name]) || expected : expected, {
+        field(intervention, name, label, one ? shownOption(name, options[name]) || expected : expected, {
           title: expected,
           hook: at === 0 ? focusOnce : null,
         }),
       ),
-      h(
-        "label",
-        { key: "project", class: "st-field" },
-        h("span", { key: "label" }, "Project"),
+      labelled(intervention, "project", EDIT_LABELS.project, (props) =>
         h(
           "select",
-          { key: "select", class: "st-input", name: "project", "data-testid": "intervention-project" },
+          props,
           h("option", { key: "stays", value: "" }, one ? `${clean(first.project)} (stays)` : "stays"),
           projects
             .filter((name) => !one || name !== first.project)
             .map((name) => h("option", { key: `is ${name}`, value: name }, clean(name))),
         ),
       ),
-      field("reason", "Reason, for the audit trail", "", { maxlength: 500 }),
+      field(intervention, "reason", EDIT_LABELS.reason, "", { maxlength: 500 }),
     ),
   ];
 }
 
-function field(name, label, placeholder, props = {}) {
+function field(intervention, name, label, placeholder, more = {}) {
+  return labelled(intervention, name, label, (props) =>
+    h("input", { ...props, type: "text", placeholder, autocomplete: "off", ...more }),
+  );
+}
+
+/** A field with its label, and the reason if it was refused; `draw(props)` returns the element for its value. */
+function labelled(intervention, name, label, draw) {
+  const id = `${intervention.id}-${name}`;
+  const wrong = intervention.field === name ? clean(intervention.problem) : "";
+  const element = draw({
+    key: "input",
+    id,
+    class: "st-input",
+    name,
+    "aria-invalid": wrong ? "true" : null,
+    "aria-describedby": wrong ? `${id}-wrong` : null,
+    "data-testid": `intervention-${name}`,
+  });
+  const reason = { id: `${id}-wrong`, class: "st-field-wrong", role: "alert" };
   return h(
-    "label",
+    "div",
     { key: name, class: "st-field" },
-    h("span", { key: "label" }, label),
-    h("input", {
-      key: "input",
-      type: "text",
-      class: "st-input",
-      name,
-      placeholder,
-      autocomplete: "off",
-      "data-testid": `intervention-${name}`,
-      ...props,
-    }),
+    h("label", { key: "label", for: id }, label),
+    element,
+    wrong && h("p", { key: "wrong", ...reason, "data-testid": `intervention-${name}-wrong` }, wrong),
   );
 }
 
