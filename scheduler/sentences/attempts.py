@@ -86,8 +86,9 @@ def _ended_cleanly(p: Params) -> Sentences:
 
 
 def _never_saved(p: Params) -> Sentences:
-    work = f": {duration(real(p, 'lost'))} of work was lost, {OWN_FILES}" if real(p, "lost") >= 1 else ""
-    yield cause(f"No checkpoint was known{work}.")
+    lost = real(p, "lost")
+    known = f"No checkpoint was known: {duration(lost)} of work was lost, {OWN_FILES}."
+    yield cause(known if lost >= 1 else "No checkpoint was known.")
     yield follows("It starts again from the beginning.")
 
 

@@ -146,7 +146,7 @@ def test_a_pause_for_another_project_and_the_resumption_are_notices(
             "The project “speech” asked for its 2 GPUs"
         )
         jemma.cancel(owner.id)
-    expect(notices(tab, "The job “borrower” continues.")).to_be_visible()
+    expect(notices(tab, "The job “borrower” starts again from the beginning.")).to_be_visible()
 
 
 def test_one_s_own_actions_are_no_notices(

@@ -93,6 +93,7 @@ def test_the_pool_is_grouped_by_type_and_a_project_has_a_bar_for_each(visit: Vis
 
 
 def test_a_job_that_lacks_quota_of_one_type_asks_for_that_type(visit: Visit, two_types: Service) -> None:
+    two_types.edit_project("nlp", quota={"a100": 1})
     two_types.submit("susan", gpus=1, gpu_types=("a100",), preemptible=False)
     job = two_types.submit("susan", gpus=1, gpu_types=("a100",), preemptible=False)
     page = visit("susan", f"jobs/{job.id}")

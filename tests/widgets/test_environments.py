@@ -306,10 +306,10 @@ def test_what_is_set_and_not_sent_is_noted_and_carried_on_request(
     ("environment", "words"),
     [
         ({"program": "/a", "variables": {"PATH": "/a\x1b"}}, "control characters"),
-        ({"variables": {"PATH": "x" * 40_000}}, "32768"),
+        ({"variables": {"PATH": "x" * 40_000}}, "32,768"),
         ({"variables": {f"X{number}": "" for number in range(100)}}, "at most 15"),
         ({"program": "/bin/true\0", "variables": {"PATH": "/bin"}}, "control characters"),
-        ({"program": "/" * 5000}, "4096"),
+        ({"program": "/" * 5000}, "4,096"),
         ({"name": "evil\x1b[2J"}, "control characters"),
         ({"image": "evil\x1b[2J"}, "control characters"),
     ],

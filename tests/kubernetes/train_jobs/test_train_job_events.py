@@ -50,7 +50,7 @@ async def test_the_life_of_a_job_shows_in_events(pool, team):
     found = await until_events(team, "Queued", "Scheduled", "Started", "Paused", "Resumed", "Succeeded")
     assert f"The pool accepted it as job {job.id} of project vision." in found["Queued"]["message"]
     assert "Running on 2 GPUs" in found["Started"]["message"]
-    assert found["Paused"]["message"] == "It was paused by “susan”."
+    assert found["Paused"]["message"] == "It was paused by “susan”. No checkpoint was known."
     assert found["Succeeded"]["message"] == "It has finished."
     assert {event["type"] for event in found.values()} == {"Normal"}
     assert {event["source"]["component"] for event in found.values()} == {"springtide"}
