@@ -43,9 +43,12 @@ def read(path: Path) -> bytes:
 def settled(path: str) -> bytes:
     """Return the content of a file, which is read again if it changed meanwhile or was written just now.
 
-    Raises `OSError`, and `CaptureError` for a file that changes at each of `TRIES` readings.
+    Of a file that only grows, such as a log, it is the last reading. Raises `OSError`, and `CaptureError` for a
+    file that is rewritten again and again during `TRIES` readings.
     """
+    content, only_grows = b"", True
     for left in reversed(range(TRIES)):
+        earlier = content
         with open(path, "rb") as file:  # noqa: PTH123 - thousands of files
             before = _version(os.fstat(file.fileno()))
             content = file.read()
@@ -53,7 +56,10 @@ def settled(path: str) -> bytes:
         is_new = 0 <= time.time_ns() - about.st_mtime_ns < (SETTLES_NS if content else EMPTY_SETTLES_NS)
         if _version(about) == before and not (is_new and left):
             return content
+        only_grows = only_grows and content.startswith(earlier)
         time.sleep(RETRY_AFTER)
+    if content and only_grows:
+        return content
     msg = f"{path} changes while it is read. Send the job when the program that writes the file is done."
     raise CaptureError(msg)
 
