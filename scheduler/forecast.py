@@ -120,7 +120,7 @@ AT_ONCE = StopTime()
 
 
 class Stopping(NamedTuple):
-    """An attempt of a job that was asked to stop, the GPUs that it still holds, and for how long from now on."""
+    """An attempt that is stopping, the GPUs that it still holds, and for how long from now on."""
 
     job: str
     placement: Placement

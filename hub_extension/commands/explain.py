@@ -125,10 +125,10 @@ def lines_of(explanation: Explanation, now: float) -> Iterator[str]:
     for title, text in sections.items():
         if text:
             yield f"  {title}: {text}"
-    left_out = len(job.story) - LATEST_EVENTS
-    if job.story:
+    left_out = len(job.timeline) - LATEST_EVENTS
+    if job.timeline:
         yield "What happened:" if left_out <= 0 else f"What happened, without the first {amount(left_out)} events:"
-        yield from (f"  {ago(each.at, now)}: {each.text}" for each in job.story[-LATEST_EVENTS:])
+        yield from (f"  {ago(each.at, now)}: {each.text}" for each in job.timeline[-LATEST_EVENTS:])
     if explanation.alternatives:
         yield "Submitted again with other options:"
         for each in explanation.alternatives:

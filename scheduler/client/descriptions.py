@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -61,7 +60,7 @@ def filter_words(filters: Mapping[str, Any]) -> list[str]:
 
 
 def _filter_value(name: str, value: Any) -> Any:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(value)) if name == "since" else value
+    return wording.dated(value) if name == "since" else value
 
 
 def none_matches(filters: Mapping[str, Any]) -> str:

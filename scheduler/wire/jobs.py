@@ -171,8 +171,8 @@ class BorrowedSpan(Answer, frozen=True, kw_only=True):
     gpus: int
 
 
-class Happening(Answer, frozen=True, kw_only=True):
-    """Something that happened to a job, in sentences, with who did it; ``at`` is in seconds since the epoch."""
+class TimelineEntry(Answer, frozen=True, kw_only=True):
+    """An event in the life of a job, in sentences, with its author; ``at`` is in seconds since the epoch."""
 
     at: float
     text: str
@@ -347,7 +347,7 @@ class Job(Answer, frozen=True, kw_only=True, dict=True):
     held: list[GpuRef] = []
     attempt: int = 0
     attempts: list[Attempt] = []
-    story: list[Happening] = []
+    timeline: list[TimelineEntry] = []
     """All that happened to it, oldest first, in answers about one job; empty in lists and events."""
     from_start: bool = False
     """Whether its present attempt, or the next one if it waits, is again from the beginning: it has run before,

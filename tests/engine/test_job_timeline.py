@@ -9,9 +9,9 @@ ASKED = "The job was asked to save and pause."
 
 async def told(pool, job_id):
     """What happened to a job, without the reasons of its starts; no time is before the one above it."""
-    story = (await pool.job(job_id)).story
-    assert [each.at for each in story] == sorted(each.at for each in story)
-    return [each.text.partition(" GPUs. ")[0] for each in story]
+    timeline = (await pool.job(job_id)).timeline
+    assert [each.at for each in timeline] == sorted(each.at for each in timeline)
+    return [each.text.partition(" GPUs. ")[0] for each in timeline]
 
 
 async def test_a_job_that_has_ended_tells_who_paused_resumed_and_cancelled_it_and_when(pool):
@@ -40,7 +40,7 @@ async def test_a_job_that_has_ended_tells_who_paused_resumed_and_cancelled_it_an
         "Cancelled by “susan”.",
         "Attempt 2 was cancelled.",
     ]
-    times = {each.text: each.at - job.submitted for each in (await pool.job(job.id)).story}
+    times = {each.text: each.at - job.submitted for each in (await pool.job(job.id)).timeline}
     assert times["Paused by “admin”."] == 10
     assert times["Resumed by “susan”."] == 20
     await pool.restart()
@@ -68,7 +68,7 @@ async def test_a_job_that_is_ended_now_tells_the_pause_and_the_cancel_before(poo
         "Ended now by “admin”, without time to save.",
         "Attempt 1 was cancelled.",
     ]
-    shown = " ".join(each.text for each in (await pool.engine.job(job.id)).story)
+    shown = " ".join(each.text for each in (await pool.engine.job(job.id)).timeline)
     assert f"{ASKED} The project “jemma” asked for its 2 GPUs back. Cancelled" in shown
     assert "train.py" not in shown, "the name of a job of another project"
 
@@ -111,8 +111,8 @@ async def test_the_time_limit_is_told_once(pool):
     await pool.state(job.id, "running")
     await pool.later(61)
     await pool.state(job.id, "failed")
-    story = await told(pool, job.id)
-    assert story[3:] == ["The job was asked to end. It reached its time limit of 1 min.", "Attempt 1 failed."]
+    timeline = await told(pool, job.id)
+    assert timeline[3:] == ["The job was asked to end. It reached its time limit of 1 min.", "Attempt 1 failed."]
 
 
 async def test_the_time_limit_during_a_pause_is_told_after_the_pause(pool):

@@ -1,4 +1,4 @@
-"""How long attempts take to leave their GPUs when they are asked to stop, by what earlier pauses took."""
+"""The time from the request to stop until an attempt has left its GPUs, estimated from earlier pauses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StopTimes:
         self._pauses = RunTimes()
 
     def learn(self, job: JobRecord) -> None:
-        """Add the pauses of a job that has ended."""
+        """Add the pauses of an ended job."""
         for took in _pauses(job):
             self._pauses.learn(job.spec, took)
 
@@ -56,6 +56,6 @@ def _pauses(job: JobRecord) -> list[float]:
 
 
 def _left(whole: StopTime, passed: float) -> StopTime:
-    """Return what is left of a stop; one that takes longer than is likely may take all of its time."""
+    """Return the rest of a stop; beyond its likely time it may take the longest."""
     likely = whole.likely if passed < whole.likely else whole.longest
     return StopTime(*(max(0.0, each - passed) for each in (whole.shortest, likely, whole.longest)))

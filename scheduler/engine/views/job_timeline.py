@@ -1,4 +1,4 @@
-"""All that happened to a job, in order: its submission, its attempts, what people did to it, and its end."""
+"""The timeline of a job: its submission, its attempts, the acts of people, and its end."""
 
 from __future__ import annotations
 
@@ -21,20 +21,18 @@ ENDS: Final = {
     "blocked": "was blocked",
 }
 """How attempts and jobs ended, as verbs."""
-PAUSE_IS_TOLD: Final = frozenset({messages.HELD, messages.HELD_AND_RESUMED})
-"""Codes of ends that the acts of people tell already."""
-
-
+SAID_BY_ACTS: Final = frozenset({messages.HELD, messages.HELD_AND_RESUMED})
+"""Codes of ends that acts have said already."""
 BEGAN, STARTED, SAVED, ASKED, ENDED = range(5)
 """What happens at one instant, in order, between two attempts."""
 Placed: TypeAlias = tuple[float, int, int, str]
 """A time, the number of the attempt that it belongs to, its place among the above, and what happened then."""
 
 
-def story(job: JobRecord) -> list[wire.Happening]:
-    """Return what happened to a job, oldest first: each thing once, with who did it."""
+def timeline(job: JobRecord) -> list[wire.TimelineEntry]:
+    """Return the entries of a job's timeline, oldest first: each event once, with its author."""
     found = [*_around(job), *_acts(job), *(each for attempt in job.attempts for each in _of_attempt(attempt, job))]
-    return [wire.Happening(at=at, text=text) for at, _, _, text in sorted(found, key=lambda each: each[:3])]
+    return [wire.TimelineEntry(at=at, text=text) for at, _, _, text in sorted(found, key=lambda each: each[:3])]
 
 
 def _around(job: JobRecord) -> Iterator[Placed]:
@@ -85,20 +83,20 @@ def _start(attempt: AttemptRecord, job: JobRecord) -> str:
 
 
 def _request(asked: Asked | None, why: Reason | None) -> str:
-    """Return what an attempt was asked for, and why."""
+    """Return a request to stop an attempt, and its reason."""
     what = "to save and pause" if asked is Asked.PAUSE else "to end"
     return f"The job was asked {what}. {sentences.joined([] if why is None else _causes(why))}".rstrip()
 
 
 def _causes(why: Reason) -> list[sentences.Sentence]:
-    """Return the sentences of a reason about what has happened, without those about what is or follows."""
+    """Return the sentences of a reason about the past, without those about the present and the future."""
     past = (sentences.Role.CAUSE, sentences.Role.DETAIL)
     return [each for each in sentences.render(why) if each.role in past]
 
 
 def _new_causes(attempt: AttemptRecord, job: JobRecord) -> list[sentences.Sentence]:
-    """Return why an attempt ended, without what was told when it was asked to, and what of its work is lost."""
+    """Return why an attempt ended, unless the request to stop has said so, and the work that is lost."""
     why, asked = attempt.ended_why, attempt.asked_why
-    known = why is None or why.code in PAUSE_IS_TOLD or (asked is not None and asked.code == why.code)
+    known = why is None or why.code in SAID_BY_ACTS or (asked is not None and asked.code == why.code)
     causes = [] if why is None or known else _causes(why)
     return [*causes, *(said for left in left_behind(job, attempt) for said in _causes(left))]

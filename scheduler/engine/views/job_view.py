@@ -18,7 +18,7 @@ from springtide.scheduler.engine.state.pace import expected_end, likely_end
 from springtide.scheduler.engine.state.points_of_return import left_behind, starts_over
 from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.engine.views.diagnoses import Diagnosed, Sees
-from springtide.scheduler.engine.views.job_story import story
+from springtide.scheduler.engine.views.job_timeline import timeline
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.engine.views.shown_state import shown_attempt, shown_state
 from springtide.scheduler.gpu_types import machine_of
@@ -501,7 +501,7 @@ def _slow(job: JobRecord, context: ViewContext) -> messages.Params:
     )
 
 
-NAMING = ("reason", "starts_if", "attempts", "story")
+NAMING = ("reason", "starts_if", "attempts", "timeline")
 """The job's fields that may name others."""
 
 
@@ -568,7 +568,7 @@ def _view(record: JobRecord, context: ViewContext, now: float, *, full: bool) ->
         held=attempts[-1].gpus if live is not None else [],
         attempt=standing.attempt,
         attempts=attempts,
-        story=story(record) if full else [],
+        timeline=timeline(record) if full else [],
         from_start=starts_over(record, live),
         grace=spec.options.grace_in(context.grace),
         progress=progress(record),

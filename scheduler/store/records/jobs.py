@@ -372,8 +372,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     ``usual_runtime`` is the median run time of the latest similar jobs in seconds, None if there was none.
     ``home`` is how its last attempt had the home of its user. ``former`` is whose job it was before it was handed
-    over, until it has run as its present owner's. ``acts`` are the latest `KEPT_ACTS` things that were done to it,
-    oldest first, of which neither its attempts nor its end tell.
+    over, until it has run as its present owner's. ``acts`` are the latest `KEPT_ACTS` acts of people on it,
+    oldest first: those that neither its attempts nor its end have.
     """
 
     state: JobState = JobState.QUEUED
@@ -563,6 +563,6 @@ class JobRecord(msgspec.Struct, frozen=True):
 
 
 KEPT_ACTS = 100
-"""Number of latest acts of a job that are kept."""
+"""Maximum number of acts in the record of a job, the latest ones."""
 KEPT_ATTEMPTS = 100
 """Number of latest attempts of a job in memory; older ones are in the store only."""

@@ -266,7 +266,7 @@ function merged(older, newer) {
     source: newer.source || older?.source || "",
     environment: newer.environment ?? older?.environment,
     chosen: newer.chosen?.length ? newer.chosen : (older?.chosen ?? []),
-    story: newer.story?.length ? newer.story : (older?.story ?? []),
+    timeline: newer.timeline?.length ? newer.timeline : (older?.timeline ?? []),
     attempts: [...(older?.attempts ?? []).filter(({ number }) => number < first), ...newer.attempts],
   };
 }

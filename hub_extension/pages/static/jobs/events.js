@@ -1,15 +1,15 @@
-/** What happened to a job, in order: its submission, its attempts, what people did to it, and its end. */
+/** The timeline of a job: its submission, its attempts, the acts of people, and its end. */
 
 import { h } from "../visuals/base/dom.js";
 import { when } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
-/** The list of what happened. */
-export function drawEvents({ story }, now) {
+/** The list of its entries. */
+export function drawEvents({ timeline }, now) {
   return h(
     "ol",
     { class: "st-events", "data-testid": "events" },
-    story.map(({ at, text }, place) =>
+    timeline.map(({ at, text }, place) =>
       h(
         "li",
         { key: place, "data-testid": "event-row" },
