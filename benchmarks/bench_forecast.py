@@ -62,7 +62,7 @@ def load(gpus: int, jobs: int, seed: int) -> tuple[Snapshot, list[tuple[Job, flo
         for project in range(PROJECTS)
         for kind in range(KINDS)
     ]
-    made = []
+    made: list[tuple[Job, float]] = []
     for number in range(jobs):
         project, name, size, typical = rng.choice(kinds)
         job = Job(

@@ -13,7 +13,8 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from machine import describe
@@ -21,7 +22,7 @@ from machine import describe
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from clusters.cluster import Cluster, tools
-from clusters.existing_hub import beside_a_hub
+from clusters.existing_hub import Beside, beside_a_hub
 from clusters.kube_product import Product, member, product
 from clusters.real_node import NodeNetwork, RealNode
 
@@ -32,7 +33,10 @@ def first():
     return 42
 print(pool.submit(first, gpus=1).result())
 """
-SETUPS = {"with its own hub": product, "beside a hub that exists": beside_a_hub}
+SETUPS: dict[str, Callable[..., AbstractContextManager[Product | Beside]]] = {
+    "with its own hub": product,
+    "beside a hub that exists": beside_a_hub,
+}
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -37,7 +38,7 @@ PEOPLE = [("susan", "vision"), ("joe", "nlp"), ("jemma", "speech")]
 MOST_CLICK_MS = 100.0
 MOST_CHANGE_MS = 300.0
 LONGEST_CHANGE_MS = 30_000
-CLICKS = {
+CLICKS: dict[str, dict[str, str | float]] = {
     "first page": {"order": "running", "state": "queued,starting,running,pausing,cancelling,ending,paused"},
     "all jobs": {"order": "running"},
     "newest": {"order": "newest"},
@@ -93,13 +94,13 @@ def clicks(service: Service) -> float:
         page = client.get(service.url, headers={"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"})
         headers = {"X-XSRFToken": page.text.partition('data-xsrf="')[2].partition('"')[0]}
 
-        def ask(path: str, params: dict[str, object]) -> tuple[float, httpx.Response]:
+        def ask(path: str, params: Mapping[str, str | float]) -> tuple[float, httpx.Response]:
             began = time.perf_counter()
             answer = client.get(f"{service.url}api/v1/{path}", params=params, headers=headers)
             took = time.perf_counter() - began
             return 1000 * took, answer.raise_for_status()
 
-        def click(params: dict[str, object]) -> tuple[float, str | None]:
+        def click(params: Mapping[str, str | float]) -> tuple[float, str | None]:
             took, answer = ask("jobs", params)
             return took, answer.json()["next"]
 

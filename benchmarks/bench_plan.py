@@ -56,7 +56,7 @@ def document(types: int, seed: int = 1) -> dict[str, Any]:
 
     departments = [f"d{number}" for number in range(DEPARTMENTS)]
     leaves = [f"{departments[number % DEPARTMENTS]}p{number}" for number in range(PROJECTS)]
-    jobs = []
+    jobs: list[dict[str, Any]] = []
     for node in range(NODES):
         for gpus in parts_of(GPUS, rng.choice((1, 2, 2, 2, 3)), rng):
             jobs.append(
@@ -168,7 +168,7 @@ def bench_plans(snapshot: Snapshot, profile: Path | None) -> None:
     report(
         "plan after one event, 99th percentile", percentile(list(chain.from_iterable(times.values())), 0.99), 0.005
     )
-    if profiler is not None:
+    if profiler is not None and profile is not None:
         profiler.dump_stats(profile)
 
 

@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 
@@ -61,7 +62,7 @@ def big_pool(queued: int, running: int = 60_000) -> Snapshot:
                 Project(f"d{d}t{t}p{p}", f"d{d}t{t}", 80, None, 1.0, 100, 1000 + len(projects)) for p in range(10)
             ]
     leaves = [project.name for project in projects if "p" in project.name]
-    jobs = []
+    jobs: list[Job] = []
     node, used = 0, 0
     while len(jobs) < running and node < len(nodes):
         # About one job per GPU at first, then fewer and larger ones, so that the pool is exactly full.
@@ -223,7 +224,7 @@ def bench_small() -> None:
         planner.plan(NOW)
         for job in waiting:
             planner.apply(JobChanged(job))
-        took, plan = timed(lambda planner=planner: planner.plan(NOW))
+        took, plan = timed(partial(planner.plan, NOW))
         assert len(plan.decisions) == decisions, (what, len(plan.decisions))
         report(what, took, target)
 

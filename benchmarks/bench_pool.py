@@ -209,7 +209,7 @@ def line(what: str, pool: float, hand: float, unit: str, goal: str) -> None:
 def main() -> None:
     print(describe())
     with tempfile.TemporaryDirectory() as folder:
-        settings = {
+        settings: dict[str, object] = {
             "min_runtime": 0.0,
             "submit_rate": 1e6,
             "submit_burst": 1_000_000,

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from functools import partial
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -188,17 +189,20 @@ def tell_reports(store: Store, repeat: int, baseline: float) -> None:
         days = MONTH if ReportBy.HOUR in by else (FIRST, LAST)
         return store.read(reports.made, by, days, now, EVERYTHING)
 
+    def keep(by: tuple[ReportBy, ...], found: list[Report]) -> None:
+        found.append(made(by))
+
     slowest = 0.0, ""
     for by in REPORTS:
         found: list[Report] = []
-        took = best(lambda by=by, found=found: found.append(made(by)), repeat)
+        took = best(partial(keep, by, found), repeat)
         name = f"by {', '.join(by) or 'nothing'}"
         slowest = max(slowest, (took, name))
         click.echo(f"{name:44} {took:6.2f} s  {took / baseline:5.2f} x baseline  {len(found[0].rows):6,} rows")
     click.echo(f"{'slowest: ' + slowest[1]:44} {slowest[0]:6.2f} s")
     largest = made(LARGEST)
     for name, written in FORMATS.items():
-        took = best(lambda written=written: written(largest), repeat)
+        took = best(partial(written, largest), repeat)
         click.echo(f"{name + ' of ' + ', '.join(LARGEST):44} {took:6.2f} s")
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -185,7 +185,7 @@ class Calls:
     """The calls of a page to the API: how many are under way, and how long each took."""
 
     def __init__(self, page: Page) -> None:
-        self.took: Counter[str] = Counter()
+        self.took: defaultdict[str, float] = defaultdict(float)
         self.ended = 0.0
         self._begun: dict[Request, float] = {}
         page.on("request", self._begin)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from clusters.cluster import Cluster
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
+from springtide.scheduler.executors.kubernetes.homes import Home
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
@@ -102,7 +103,7 @@ def pod_of_job(settings: KubernetesSettings) -> Callable[[], PodBody]:
     key, worker = AttemptKey("vplain0000000", 1), Worker(0, "fake-0", (0,))
     node = Node(worker.node, 1, resource=settings.gpu_resources[0])
     spec = AttemptSpec(key, 1, "train", "borrower", "borrower", ("train",), (worker,), 1, 2.0)
-    pod = manifests.pod(records.make_record(spec, settings.images[0], None, [node]), 0, settings)
+    pod = manifests.pod(records.make_record(spec, settings.images[0], Home(), [node]), 0, settings)
     del pod["spec"]["affinity"]
     return lambda: copy.deepcopy(pod)
 
