@@ -229,11 +229,12 @@ def end_drains(transaction: Transaction) -> None:
     for drained in list(transaction.drains.values()):
         if drained.booking is None and drained.until is not None and drained.until <= transaction.now:
             end_drain(transaction, drained, POOL)
-    names = {gpu.uuid: _subject(node, gpu) for node in transaction.nodes.all for gpu in node.devices}
     for single in list(transaction.gpu_drains.values()):
         if single.until is not None and single.until <= transaction.now:
             transaction.gpu_drains.remove(single.gpu)
-            subject = names.get(single.gpu, f"GPU {single.gpu}")
+            places = ((node, gpu) for node in transaction.nodes.all for gpu in node.devices)
+            subjects = (_subject(node, gpu) for node, gpu in places if gpu.uuid == single.gpu)
+            subject = next(subjects, f"GPU {single.gpu}")
             transaction.add_audit_entry(POOL, "gpu.undrain", subject, _shown(single), {})
 
 
