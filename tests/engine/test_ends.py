@@ -168,6 +168,27 @@ async def test_a_drain_without_an_end_replaces_one_with_an_end(pool):
     assert (node.drain.by, node.drain.until) == ("admin", None)
 
 
+@pytest.mark.parametrize("what", ["node", "gpu", "project"])
+async def test_what_one_admin_closes_for_good_no_other_ends_by_an_earlier_end(pool, what):
+    async def close(by: str, hours: float | None) -> None:
+        until = None if hours is None else pool.clock.now + hours * HOUR
+        if what == "project":
+            await pool.engine.freeze("susan", wire.FreezeRequest(until=until), by, members={})
+        else:
+            gpu = 1 if what == "gpu" else None
+            await pool.engine.drain_node(wire.DrainRequest(node="train", gpu=gpu, until=until), by)
+
+    await close("ada", None)
+    closed = {"node": "drained “train”", "gpu": "drained GPU 1 of “train”", "project": "frozen “susan”"}
+    with pytest.raises(Refusal, match=f"“ada” has {closed[what]} with no end") as refused:
+        await close("bob", 1)
+    assert (refused.value.status, refused.value.field) == (409, "until")
+    await close("ada", 2)
+    with pytest.raises(Refusal, match="would end that too early"):
+        await close("bob", 1)
+    await close("bob", 3)
+
+
 async def test_build_quotas_of_people_and_idle_rules_end(pool):
     until = pool.clock.now + HOUR
     members = {name: [name] for name in ("susan", "joe", "jemma")}

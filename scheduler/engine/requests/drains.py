@@ -9,7 +9,7 @@ from springtide.scheduler import sentences, wire, wording
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.placements.slow import NodeSpeeds
 from springtide.scheduler.engine.state import lifecycle
-from springtide.scheduler.engine.state.endings import check_until
+from springtide.scheduler.engine.state.endings import check_kept, check_until
 from springtide.scheduler.engine.state.line_without_gpus import out_of_service
 from springtide.scheduler.engine.state.places import GpuKey
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -29,15 +29,19 @@ def drain(transaction: Transaction, request: wire.DrainRequest, by: str) -> None
     Where all nodes of one machine are drained, so is what runs there without GPUs.
     Workspaces there stay. A drained one gets the new reason and end, and its jobs are paused if they
     were to finish before. Raises `Refusal`: 404 for an unknown node or GPU, 409 for a GPU that the node itself
-    gives out, 422 for an end that has passed.
+    gives out and for an end before that of somebody else's drain, 422 for an end that has passed.
     """
     node, now = node_named(transaction, request.node), transaction.now
     check_until(request.until, now)
     said = (request.why.strip(), request.finish, request.until)
     if request.gpu is None:
+        before = transaction.drains.get(node.name)
+        check_kept(before, request.until, by, f"drained {given(node.name)}", "undrain it")
         _drain_node(transaction, node, DrainRecord(node.name, by, now, *said))
     else:
         gpu = _gpu(node, request.gpu)
+        of_gpu = transaction.gpu_drains.get(gpu.uuid)
+        check_kept(of_gpu, request.until, by, f"drained GPU {gpu.index} of {given(node.name)}", "undrain it")
         _drain_gpu(transaction, node, gpu, GpuDrainRecord(gpu.uuid, by, now, *said))
 
 

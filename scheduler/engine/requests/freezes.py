@@ -5,26 +5,27 @@ from __future__ import annotations
 from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
-from springtide.scheduler.engine.state.endings import check_until
+from springtide.scheduler.engine.state.endings import check_kept, check_until
 from springtide.scheduler.engine.state.lineage import lineage
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import Refusal, checked_reason, unknown_project
 from springtide.scheduler.store.records import Hold
 from springtide.scheduler.store.tables import POOL, FreezeRecord
-from springtide.scheduler.wording import quoted
+from springtide.scheduler.wording import given, quoted
 
 
 def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, by: str) -> None:
     """Let no job of a project, or of one inside it, start; those that run are paused unless they may ``finish``.
 
     A frozen one gets the new reason and end. Raises `Refusal` for an unknown project, a reason that is
-    no line of text, and an end that has passed.
+    no line of text, an end that has passed, and one before the end of somebody else's freeze.
     """
     if project not in transaction.projects:
         raise unknown_project(project)
     why = checked_reason(request.why)
     check_until(request.until, transaction.now)
     before = transaction.freezes.get(project)
+    check_kept(before, request.until, by, f"frozen {given(project)}", "unfreeze it")
     since = transaction.now if before is None else before.since
     after = FreezeRecord(project, by, since, why, request.finish, request.until)
     if after != before:

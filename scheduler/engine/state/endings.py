@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
+from springtide.scheduler.engine.messages import utc
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.tables import Ending, EndingKey, EndingKind
+from springtide.scheduler.store.tables import (
+    POOL,
+    DrainRecord,
+    Ending,
+    EndingKey,
+    EndingKind,
+    FreezeRecord,
+    GpuDrainRecord,
+)
 from springtide.scheduler.wording import amount, quoted
 
 TRY_AGAIN = 60.0
 """Time until a value that could not return is tried again, in seconds."""
 LONGEST = 10 * 365 * 86_400
 """Longest time until an end, in seconds."""
+
+Closed: TypeAlias = DrainRecord | GpuDrainRecord | FreezeRecord
+"""What somebody has closed to jobs, perhaps until a time."""
 
 
 def check_until(until: float | None, now: float) -> None:
@@ -24,6 +36,24 @@ def check_until(until: float | None, now: float) -> None:
         return
     message = "The end is more than ten years away." if until > now else "The end has passed already."
     raise Refusal(422, "invalid", message, field="until", hint="Give a time that is to come.")
+
+
+def check_kept(before: Closed | None, until: float | None, by: str, subject: str, undone: str) -> None:
+    """Raise `Refusal` for a change that would end what somebody else has decided for longer.
+
+    ``before`` is that decision, if any, about the ``subject``; ``undone`` says what ends it, as an imperative.
+    """
+    if before is None or before.by == by or until is None or (before.until is not None and before.until <= until):
+        return
+    who = "The pool itself" if before.by == POOL else quoted(before.by)
+    end = "with no end" if before.until is None else f"until {utc(before.until)}"
+    raise Refusal(
+        409,
+        "ends_earlier",
+        f"{who} has {subject} {end}: one until {utc(until)} would end that too early.",
+        field="until",
+        hint=f"Give no end or a later one, or {undone} first.",
+    )
 
 
 def end_at(transaction: Transaction, key: EndingKey, until: float | None, by: str, before: Any) -> None:
