@@ -553,7 +553,7 @@ class Engine:
 
     def has_quota(self, name: str) -> bool:
         """Return whether a project or one of its ancestors has a quota."""
-        return any(each.quota != 0 for each in validation.with_ancestors(name, self.state.policy_projects()))
+        return any(each.quota != 0 for each in validation.with_ancestors(name, self.state.present_projects()))
 
     def gpu_types(self) -> list[str]:
         """Return the types of train GPUs, in the pool's order."""

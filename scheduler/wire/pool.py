@@ -188,12 +188,15 @@ class ProjectView(Answer, frozen=True, kw_only=True):
 
     On a pool with several GPU types the numbers are sums (None if that of any type is), ``by_type`` has those of
     each train type and ``build_by_type`` the build quota of each build type, in the pool's order. ``waiting_jobs``
-    counts a sweep of which trials wait once, and leaves out jobs that their users paused.
+    counts a sweep of which trials wait once, and leaves out jobs that their users paused. ``quota`` is that of
+    now; ``set_quota`` is the one that admins have set, which bookings change for their time and edits for good;
+    ``set_by_type`` has that of each train type.
     """
 
     name: str
     parent: str | None
     quota: int | None
+    set_quota: int | None
     limit: int | None
     weight: float
     priority: int
@@ -208,6 +211,7 @@ class ProjectView(Answer, frozen=True, kw_only=True):
     members: list[str] = []
     version: int = 1
     by_type: dict[str, TypeNumbers] = {}
+    set_by_type: dict[str, int | None] = {}
     build_by_type: dict[str, int] = {}
     ranges: JobRanges = JobRanges()
     """The project's own ranges of its jobs' requests; those of the projects above it apply as well."""

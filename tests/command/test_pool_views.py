@@ -36,7 +36,8 @@ from springtide.scheduler.wire import (
 
 def project(name: str, **changes: Any) -> ProjectView:
     told: dict[str, Any] = {
-        "name": name, "parent": None, "quota": 2, "limit": None, "weight": 1.0, "priority": 100, "build_quota": 1,
+        "name": name, "parent": None, "quota": 2, "set_quota": 2, "limit": None, "weight": 1.0, "priority": 100,
+        "build_quota": 1,
         "fair_share": 2, "held": 0, "borrowed": 0, "waiting": 0, "running_jobs": 0, "waiting_jobs": 0, "colour": 0,
     }  # fmt: skip
     return ProjectView(**(told | changes))

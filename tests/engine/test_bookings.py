@@ -334,6 +334,54 @@ async def test_a_quota_for_a_time_and_a_booking_of_the_same_project_end_apart(tw
     assert quota(two, "susan") == 2
 
 
+def as_set(pool, name: str) -> Any:
+    return next(view for view in pool.engine.pool().projects if view.name == name).set_quota
+
+
+async def test_a_quota_that_is_changed_during_a_booking_is_what_was_typed_after_it(two):
+    await booked(two, project="susan", gpus=2, start=0)
+    assert (quota(two, "susan"), as_set(two, "susan")) == (4, 2)
+    edit = wire.ProjectEdit(quota=1)
+    changed = await two.engine.edit_project("susan", edit, "admin", members={})
+    assert (changed.quota, changed.set_quota) == (3, 1)
+    await two.later(HOUR)
+    assert (quota(two, "susan"), as_set(two, "susan")) == (1, 1)
+
+
+async def test_two_bookings_do_not_lend_the_same_gpus(two):
+    await booked(two, project="susan", gpus=1, lends={"joe": 2})
+    with pytest.raises(
+        Refusal, match="“joe” would lend 3 GPUs of a quota of 2 by all bookings together"
+    ) as refused:
+        await booked(two, project="jemma", gpus=1, lends={"joe": 1})
+    assert (refused.value.status, refused.value.field) == (409, "lends")
+    await booked(two, project="jemma", gpus=1, lends={"joe": 1}, start=3)
+    for expected in (2, 0, 1, 2):
+        assert (quota(two, "joe"), as_set(two, "joe")) == (expected, 2)
+        await two.later(2 * HOUR if expected == 2 else HOUR)
+
+
+@pytest.mark.parametrize("start", [0, 2])
+async def test_a_project_keeps_what_it_lends_by_a_booking(two, start):
+    await booked(two, project="susan", gpus=2, lends={"joe": 2}, start=start)
+    with pytest.raises(Refusal, match="“joe” would lend 2 GPUs of a quota of 1 by bookings") as refused:
+        await two.engine.edit_project("joe", wire.ProjectEdit(quota=1), "admin", members={})
+    assert (refused.value.status, refused.value.field) == (409, "quota")
+    await two.engine.edit_project("joe", wire.ProjectEdit(quota=3), "admin", members={})
+    await two.later((start + 1) * HOUR)
+    assert quota(two, "joe") == 3
+
+
+async def test_what_a_project_holds_beyond_its_set_quota_is_not_borrowed_while_it_is_booked(two):
+    job = await two.submit("susan", gpus=4)
+    await two.state(job.id, "running")
+    view = next(view for view in two.engine.pool().projects if view.name == "susan")
+    assert (view.quota, view.held, view.borrowed) == (2, 4, 2)
+    await booked(two, project="susan", gpus=2, start=0)
+    view = next(view for view in two.engine.pool().projects if view.name == "susan")
+    assert (view.quota, view.held, view.borrowed) == (4, 4, 0)
+
+
 async def test_quotas_that_would_break_a_booking_to_come_are_refused(two):
     made = await booked(two, project="susan", gpus=2)
     with pytest.raises(Refusal, match=f"With booking {made.booking.number}: .* add up to 9 GPUs"):

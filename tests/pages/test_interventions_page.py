@@ -276,3 +276,22 @@ def test_an_admin_gives_a_project_a_budget_and_a_lead_sees_what_is_spent(visit: 
     page.get_by_test_id("budget-remove").click()
     expect(page.get_by_test_id("budget-vision")).to_have_count(0)
     expect(page.get_by_test_id("budget-vision-edit")).to_have_text("Set a budget…")
+
+
+def test_a_quota_is_edited_as_it_is_set_while_a_booking_raises_it(visit: Visit, pool: Service) -> None:
+    def vision() -> wire.ProjectView:
+        return next(project for project in pool.engine.pool().projects if project.name == "vision")
+
+    now, before = time.time(), vision().quota
+    lender = next(project for project in pool.engine.pool().projects if project.name != "vision" and project.quota)
+    request = wire.BookingRequest(project="vision", gpus=1, lends={lender.name: 1}, start=now, end=now + 3600)
+    pool.run(pool.engine.book(request, "admin"))
+    page = visit("admin", "admin")
+    expect(page.get_by_test_id("edit-quota-vision")).to_have_value(str(before))
+    expect(page.get_by_test_id("booked-vision")).to_have_text(
+        f"Now {before + 1} by bookings; this is the quota without them."
+    )
+    page.get_by_test_id("edit-quota-vision").fill(str(before - 1))
+    page.get_by_test_id("save-vision").click()
+    expect(page.get_by_test_id("booked-vision")).to_contain_text(f"Now {before} by bookings")
+    assert (vision().quota, vision().set_quota) == (before, before - 1)

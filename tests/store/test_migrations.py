@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stores.earlier_store import EARLIER, write_earlier
+from stores.earlier_store import EARLIER, project_row, write_earlier
 
 from springtide.scheduler.model import Environment, Project
 from springtide.scheduler.store import Store
@@ -31,6 +31,28 @@ def test_numbers_of_an_earlier_store_stay_as_they_were(empty: str, open_store: O
     assert loaded.people == {"susan": PersonRecord("susan", 2), "joe": PersonRecord("joe", 0)}
     assert loaded.workspaces == {("susan", ""): WorkspaceRecord("susan", "", "build", (0, 1), 5.0)}
     assert (loaded.gpu_types, loaded.fresh, store.epoch) == ({}, False, 8)
+
+
+def test_bookings_that_have_begun_no_longer_change_stored_quotas(empty: str, open_store: Opener) -> None:
+    booking = {"by": "ada", "start": 1.0, "end": 9.0, "why": "", "nodes": "[]", "repeats": None, "begun": True}
+    lent = {**booking, "number": 1, "project": "vision", "gpus": "2", "lends": '{"speech": 1}'}
+    by_type = {**booking, "number": 2, "project": "nlp", "gpus": '{"t4": 2}', "lends": "{}"}
+    later = {**booking, "number": 3, "project": "vision", "gpus": "1", "lends": "{}", "begun": False}
+    ending = {"kind": "quota", "subject": "vision", "until": 8.0, "by": "ada", "refused": "", "tried": 0.0}
+    rows = {
+        "projects": [
+            project_row("vision", 0, quota=6),
+            project_row("speech", 1, quota=0),
+            project_row("nlp", 2, quota={"t4": 3, "a100": None}),
+        ],
+        "bookings": [lent, by_type, later],
+        "endings": [{**ending, "before": "5"}],
+    }
+    write_earlier(empty, "0033", rows)
+    loaded = open_store(empty).read(reading.load)
+    quotas = {name: record.project.quota for name, record in loaded.projects.items()}
+    assert quotas == {"vision": 4, "speech": 1, "nlp": {"t4": 1, "a100": None}}
+    assert [each.before for each in loaded.records[Tables.endings].values()] == [3]
 
 
 def test_tables_by_type_and_the_known_types_are_kept(open_store: Opener) -> None:

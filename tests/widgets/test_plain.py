@@ -40,7 +40,7 @@ def held(count, borrowed):
 
 def project(**changes: Any):
     fields: dict[str, Any] = {
-        "name": "vision", "parent": None, "quota": 2, "limit": None, "weight": 1, "priority": 100,
+        "name": "vision", "parent": None, "quota": 2, "set_quota": 2, "limit": None, "weight": 1, "priority": 100,
         "build_quota": 1, "fair_share": 2, "held": 1, "borrowed": 0, "waiting": 0, "running_jobs": 1,
         "waiting_jobs": 0,
         "colour": 0,

@@ -3,7 +3,7 @@
 import { drawAccuracy } from "./quotas/accuracy.js";
 import { AuditTrail } from "./quotas/audit.js";
 import { withBudgets } from "./quotas/budgets.js";
-import { bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas/fields.js";
+import { asSet, bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas/fields.js";
 import { GroupRules } from "./quotas/group_rules.js";
 import { drawOnHold } from "./quotas/on_hold.js";
 import { drawPeople, OWN } from "./quotas/people.js";
@@ -62,7 +62,7 @@ async function readProjects() {
 }
 
 function takeView(admin) {
-  shown.admin = { ...admin, projects: withBudgets(admin) };
+  shown.admin = { ...admin, projects: withBudgets(admin).map(asSet) };
   editing.prices = { currency: admin.currency, priced: admin.has_prices };
   editing.fields = fieldsOf(typesOf(admin.sums));
 }

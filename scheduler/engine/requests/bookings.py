@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import inf
+from typing import NamedTuple
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine import messages
@@ -18,7 +19,7 @@ from springtide.scheduler.model import Amount, Environment, Node, Project, Span
 from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field, unknown_project
 from springtide.scheduler.repeats import NoRepeatError, Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import JobRecord
-from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, EndingKind
+from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord
 from springtide.scheduler.wording import count, given, quoted
 
 MOST = 1000
@@ -99,7 +100,6 @@ def _come_again(transaction: Transaction, booking: BookingRecord, span: Span) ->
 
 def _begin(transaction: Transaction, booking: BookingRecord) -> None:
     transaction.bookings.put(replace(booking, begun=True))
-    _shift(transaction, booking, 1)
     after, project = shown(booking), booking.project
     transaction.add_audit_entry(POOL, "booking.begin", subject(booking), {}, after, project=project)
 
@@ -112,7 +112,6 @@ def _end(transaction: Transaction, booking: BookingRecord, by: str) -> None:
 
 def _taken_back(transaction: Transaction, booking: BookingRecord, by: str) -> BookingRecord:
     """Undo what the begin of a booking did, and return the booking as one that has not begun."""
-    _shift(transaction, booking, -1)
     for drain in list(transaction.drains.values()):
         if drain.booking == booking.number:
             drains.end_drain(transaction, drain, by)
@@ -129,23 +128,6 @@ def _drain(transaction: Transaction, booking: BookingRecord) -> None:
             drains.drain_for_booking(transaction, there[name], record)
 
 
-def _shift(transaction: Transaction, booking: BookingRecord, sign: int) -> None:
-    """Change the quotas of a booking's projects, and what they return to after changes that end."""
-    types = transaction.types.train
-    projects = transaction.policy_projects()
-    changed = booked.with_quotas(projects, booking, sign, types)
-    for name, (direction, amount) in booked.changed_quotas(booking).items():
-        record = transaction.projects.get(name)
-        if record is None:
-            continue
-        transaction.projects.put(replace(record, project=changed[name], version=record.version + 1))
-        key = (EndingKind.QUOTA, name)
-        ending = transaction.endings.get(key)
-        if ending is not None:
-            before = booked.shifted(ending.before, amount, sign * direction, types)
-            transaction.endings.put(replace(ending, before=before))
-
-
 def exceeding_later(
     transaction: Transaction,
     before: Mapping[str, Project],
@@ -156,17 +138,23 @@ def exceeding_later(
 
     The quotas at its start are checked as `quotas.exceeding_quotas` checks those of now.
     """
-    bookings, types = list(transaction.bookings.values()), transaction.types.train
+    bookings, types, now = list(transaction.bookings.values()), transaction.types.train, transaction.now
 
     def then(projects: Mapping[str, Project], at: float) -> dict[str, Project]:
         return booked.projects_at(projects, bookings, transaction.endings, at, types)
 
-    starts = [(each, span.start) for each in bookings for span in booked.times(each)]
+    starts = [(each, max(span.start, now)) for each in bookings for span in booked.times(each) if span.end > now]
     for booking, at in starts:
-        if booking.project and at > transaction.now:
+        if booking.project:
             for refusal in _exceeding_at(transaction, at, then(before, at), then(after, at), changed):
                 message = f"With booking {booking.number}: {refusal.message}"
                 yield replace_message(refusal, message, refusal.hint)
+            was, becomes = (_lent_beyond(transaction, projects, bookings, at) for projects in (before, after))
+            for name, beyond in becomes.items():
+                if name in changed and beyond.missing > (was[name].missing if name in was else 0):
+                    message = f"From {messages.utc(at)} on {beyond.said(name)} by bookings."
+                    hint = "Let it keep what it lends, or cancel a booking first."
+                    yield Refusal(409, "sums", message, field="quota", hint=hint)
 
 
 def _check_quotas(transaction: Transaction, booking: BookingRecord) -> None:
@@ -182,6 +170,45 @@ def _check_quotas(transaction: Transaction, booking: BookingRecord) -> None:
         for refusal in _exceeding_at(transaction, at, was, becomes, (booking.project,)):
             hint = _hint_of_sums(transaction, booking)
             raise replace_message(refusal, f"From {messages.utc(at)} on: {refusal.message}", hint)
+        for name, beyond in _lent_beyond(transaction, projects, [*others, booking], at).items():
+            if name in booking.lends:
+                message = f"From {messages.utc(at)} on {beyond.said(name)} by all bookings together."
+                hint = "Let it lend fewer, or at another time."
+                raise Refusal(409, "sums", message, field="lends", hint=hint)
+
+
+class LentBeyond(NamedTuple):
+    """GPUs of a type that bookings take from the quota of a project, and the quota, which is smaller."""
+
+    gpu_type: str
+    lent: int
+    quota: int
+
+    @property
+    def missing(self) -> int:
+        """How many GPUs more than the quota are lent."""
+        return self.lent - self.quota
+
+    def said(self, project: str) -> str:
+        """Return this as a part of a sentence."""
+        lent = count(self.lent, f"{self.gpu_type} GPU".strip())
+        return f"{given(project)} would lend {lent} of a quota of {self.quota}"
+
+
+def _lent_beyond(
+    transaction: Transaction, projects: Mapping[str, Project], bookings: Collection[BookingRecord], at: float
+) -> dict[str, LentBeyond]:
+    """Return the projects from which bookings take more than their quota at a time, by name."""
+    types = transaction.types.train
+    own = booked.projects_at(projects, (), transaction.endings, at, types)
+    holding = [booking for booking in bookings if booked.holds_at(booking, at)]
+    found = {}
+    for name in {name for booking in holding for name in booking.lends}.intersection(own):
+        for gpu_type, gpus in booked.difference(name, holding, types).items():
+            quota = quota_of(own[name], gpu_type, types)
+            if quota is not None and quota + gpus < 0:
+                found[name] = LentBeyond(gpu_type, -gpus, quota)
+    return found
 
 
 def _hint_of_sums(transaction: Transaction, booking: BookingRecord) -> str:
@@ -286,7 +313,7 @@ def _for_project(transaction: Transaction, request: wire.BookingRequest, booking
                 message = f"{given(name)} cannot lend {count(lent, 'GPU')}: its quota is {has}."
                 raise Refusal(409, "sums", message, field="lends", hint="Let it lend fewer.")
     for gpu_type in types.train or ("",):
-        raised = replace(project, quota=booked.shifted(project.quota, gpus, 1, types.train))
+        raised = booked.with_bookings(project, [replace(booking, gpus=gpus)], types.train)
         quota, limit = quota_of(raised, gpu_type, types.train), _limit(project, gpu_type, types.train)
         if quota is not None and quota > limit:
             message = f"The quota of {given(project.name)} would be {quota}, and its limit is {limit:g}."

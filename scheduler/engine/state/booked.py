@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
@@ -50,35 +51,44 @@ def closed_times(bookings: Iterable[BookingRecord]) -> dict[str, tuple[Span, ...
     return {node: tuple(sorted(spans)) for node, spans in found.items()}
 
 
-def shifted(quota: Amount, by: Amount, sign: int, types: Collection[str]) -> Amount:
-    """Return a quota raised by some GPUs, or with ``sign`` -1 lowered to 0 at least; an unlimited one stays so."""
-    if quota is None or not by:
-        return quota
-    if isinstance(quota, int) and isinstance(by, int):
-        return max(0, quota + sign * by)
-    names = tuple(types)
-    mine, more = as_table(quota, names), as_table(by, names)
-    sums = {name: None if mine[name] is None else (mine[name] or 0) + sign * (more[name] or 0) for name in names}
-    most = {name: None if number is None else max(0, number) for name, number in sums.items()}
-    return most[names[0]] if isinstance(quota, int) and len(names) == 1 else most
-
-
 def changed_quotas(booking: BookingRecord) -> dict[str, tuple[int, Amount]]:
     """Return by which amount, and with which sign, a booking changes the quotas of projects."""
     changes: dict[str, tuple[int, Amount]] = {name: (-1, amount) for name, amount in booking.lends.items()}
     return {booking.project: (1, booking.gpus), **changes} if booking.project else changes
 
 
-def with_quotas(
-    projects: Mapping[str, Project], booking: BookingRecord, sign: int, types: Collection[str]
-) -> dict[str, Project]:
-    """Return the projects with the quotas of a booking, or with ``sign`` -1 without them."""
-    changed = dict(projects)
-    for name, (direction, amount) in changed_quotas(booking).items():
-        if name in changed:
-            quota = shifted(changed[name].quota, amount, sign * direction, types)
-            changed[name] = replace(changed[name], quota=quota)
-    return changed
+def difference(project: str, bookings: Iterable[BookingRecord], types: Sequence[str]) -> dict[str, int]:
+    """Return by how many GPUs bookings change the quota of a project, by type; that of the only one may be empty.
+
+    ``types`` are those of the train pool. Types without a difference are left out.
+    """
+    names, found = tuple(types) or ("",), Counter[str]()
+    for booking in bookings:
+        direction, amount = changed_quotas(booking).get(project, (0, None))
+        if amount:
+            for name, gpus in as_table(amount, names).items():
+                found[name] += direction * (gpus or 0)
+    return {name: gpus for name, gpus in found.items() if gpus}
+
+
+def with_bookings(project: Project, bookings: Iterable[BookingRecord], types: Sequence[str]) -> Project:
+    """Return a project with the quota that it has while these bookings hold; an unlimited one stays so.
+
+    No quota is below 0, whatever is lent of it.
+    """
+    more = difference(project.name, bookings, types)
+    if project.quota is None or not more:
+        return project
+    if isinstance(project.quota, int) and len(types) < 2:
+        return replace(project, quota=max(0, project.quota + sum(more.values())))
+    mine = as_table(project.quota, tuple(types))
+    quota = {name: None if own is None else max(0, own + more.get(name, 0)) for name, own in mine.items()}
+    return replace(project, quota=quota)
+
+
+def present(project: Project, bookings: Iterable[BookingRecord], types: Sequence[str]) -> Project:
+    """Return a project with the quota that it has by the bookings that have begun."""
+    return with_bookings(project, (each for each in bookings if each.begun), types)
 
 
 def projects_at(
@@ -86,22 +96,19 @@ def projects_at(
     bookings: Iterable[BookingRecord],
     endings: Mapping[EndingKey, Ending],
     at: float,
-    types: Collection[str],
+    types: Sequence[str],
 ) -> dict[str, Project]:
-    """Return the projects with the quotas that they will have at a time, by bookings and by changes that end."""
+    """Return the projects with the quotas that they have at a time, by bookings and by changes that end."""
     later = dict(projects)
     for (kind, name), ending in endings.items():
         if kind is EndingKind.QUOTA and ending.until <= at and name in later:
             later[name] = replace(later[name], quota=ending.before)
-    for booking in bookings:
-        active = holds_at(booking, at)
-        if active != booking.begun:
-            later = with_quotas(later, booking, 1 if active else -1, types)
-    return later
+    holding = [booking for booking in bookings if holds_at(booking, at)]
+    return {name: with_bookings(project, holding, types) for name, project in later.items()}
 
 
 def in_time(
-    projects: Mapping[str, Project], bookings: Collection[BookingRecord], types: Collection[str]
+    projects: Mapping[str, Project], bookings: Collection[BookingRecord], types: Sequence[str]
 ) -> tuple[Project, ...]:
     """Return the projects with the times at which bookings change their quotas."""
     concerned = {name for booking in bookings for name in changed_quotas(booking)}

@@ -38,7 +38,7 @@ def follow(transaction: Transaction) -> None:
     _follow_jobs(transaction)
     for user, server in list(transaction.workspaces.changes):
         _follow_workspace(transaction, user, server)
-    if transaction.projects.changes or transaction.new_types is not None:
+    if transaction.changes_quotas:
         follow_facts(transaction)
 
 
@@ -77,7 +77,7 @@ def _follow_jobs(transaction: Transaction) -> None:
     """Follow the jobs that begin to hold GPUs or hold others, and those that borrow more or less by that."""
     changed = [(transaction.state.jobs.get(job.id), job) for job in transaction.jobs.values()]
     moved = {job.spec.project for before, job in changed if not _is_held_alike(before, job)}
-    if transaction.projects.changes or transaction.new_types is not None:
+    if transaction.changes_quotas:
         moved |= transaction.state.live_by_project.keys()
     for before, job in changed:
         if job.live is not None and job.spec.project not in moved and _started(before) != _started(job):
@@ -248,15 +248,16 @@ def follow_facts(transaction: Transaction) -> None:
 def _own_quotas(transaction: Transaction, types: Sequence[str]) -> Iterator[tuple[FactKey, float | None]]:
     """Yield the parts of quotas that no project inside has, of projects that have some inside."""
     inside: dict[str, list[Project]] = defaultdict(list)
-    for record in transaction.projects.values():
-        if record.project.parent is not None:
-            inside[record.project.parent].append(record.project)
+    present = transaction.present_projects()
+    for project in present.values():
+        if project.parent is not None:
+            inside[project.parent].append(project)
     for name, projects in inside.items():
-        parent = transaction.projects.get(name)
+        parent = present.get(name)
         if parent is None:
             continue
         for gpu_type in types:
-            quota = quota_of(parent.project, gpu_type, types)
+            quota = quota_of(parent, gpu_type, types)
             passed_on = [quota_of(each, gpu_type, types) for each in projects]
             if quota is not None:
                 quota = 0 if None in passed_on else max(0, quota - sum(each or 0 for each in passed_on))
@@ -266,10 +267,10 @@ def _own_quotas(transaction: Transaction, types: Sequence[str]) -> Iterator[tupl
 def _facts(transaction: Transaction) -> dict[FactKey, float | None]:
     types = transaction.types.train or ("",)
     found: dict[FactKey, float | None] = {}
-    for record in transaction.projects.values():
+    for name, project in transaction.present_projects().items():
         for gpu_type in types:
-            found[FactKind.QUOTA, record.name, gpu_type] = quota_of(record.project, gpu_type, types)
-            found[FactKind.LIMIT, record.name, gpu_type] = limit_of(record.project, gpu_type, types)
+            found[FactKind.QUOTA, name, gpu_type] = quota_of(project, gpu_type, types)
+            found[FactKind.LIMIT, name, gpu_type] = limit_of(project, gpu_type, types)
     found.update(_own_quotas(transaction, types))
     gpus: Counter[FactKey] = Counter()
     for node in transaction.nodes.all:

@@ -17,6 +17,7 @@ from springtide.scheduler import model
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.blocks import Blocks
+from springtide.scheduler.engine.state.booked import present
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, owners
 from springtide.scheduler.engine.state.known_types import KnownTypes
@@ -244,6 +245,11 @@ class State(Tables):
         """Return the projects as admins have set them, by name."""
         return {record.name: record.project for record in self.projects.values()}
 
+    def present_projects(self) -> dict[str, model.Project]:
+        """Return the projects with the quotas that they have by the bookings that have begun, by name."""
+        bookings, types = tuple(self.bookings.values()), self.types.train
+        return {name: present(project, bookings, types) for name, project in self.policy_projects().items()}
+
     def planned_projects(self) -> dict[str, model.Project]:
         """Return the projects as the planner sees them, by name, with bookings and spent budgets."""
         bookings = tuple(self.bookings.values())
@@ -266,8 +272,10 @@ class State(Tables):
 
     def quota(self, project: str, gpu_type: str) -> int | None:
         """Return a project's quota of a GPU type, None if it is unlimited; 0 for an unknown project."""
-        record = self.projects.get(project)
-        return 0 if record is None else quota_of(record.project, gpu_type, self.types.train)
+        record, types = self.projects.get(project), self.types.train
+        if record is None:
+            return 0
+        return quota_of(present(record.project, self.bookings.values(), types), gpu_type, types)
 
     def borrowing(self) -> Borrowing:
         """Return how many GPUs each live job borrows."""

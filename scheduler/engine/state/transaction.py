@@ -15,6 +15,7 @@ from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import known_types, lifecycle
 from springtide.scheduler.engine.state.blocks import LaunchStop
+from springtide.scheduler.engine.state.booked import present
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities
@@ -85,7 +86,7 @@ class Transaction(Tables):
     _must_commit: bool = False
     _bounds: Bounds | None = None
     _bounds_version: int = 0
-    """Version of the projects for which the bounds are computed."""
+    """Version of projects and bookings for which the bounds are computed."""
 
     def __post_init__(self) -> None:
         self.records = Overlays(self.state.records)
@@ -252,15 +253,18 @@ class Transaction(Tables):
                 for job in self.jobs.values()
                 if not holds_the_same(self.state.jobs.get(job.id), job)
             }
-            same_quotas = not self.projects.changes and self.new_types is None
-            bounds = self.state.borrowing().bounds_except(holding) if same_quotas else {}
-            self._bounds, self._bounds_version = bounds, self.projects.version
+            bounds = {} if self.changes_quotas else self.state.borrowing().bounds_except(holding)
+            self._bounds, self._bounds_version = bounds, self._quotas_version
         return Borrowing(self.live_in, self._quota, bounds)
 
     @property
     def _known_bounds(self) -> Bounds | None:
-        """The bounds that were computed, unless projects have changed since."""
-        return self._bounds if self._bounds_version == self.projects.version else None
+        """The bounds that were computed, unless quotas have changed since."""
+        return self._bounds if self._bounds_version == self._quotas_version else None
+
+    @property
+    def _quotas_version(self) -> int:
+        return self.projects.version + self.bookings.version
 
     def live_in(self, project: str) -> Iterator[JobRecord]:
         """Return a project's live jobs after the changes, in the order in which they fill its quota."""
@@ -269,8 +273,10 @@ class Transaction(Tables):
         return merge(others, sorted(changed, key=filling_order), key=filling_order)
 
     def _quota(self, name: str, gpu_type: str) -> int | None:
-        record = self.projects.get(name)
-        return 0 if record is None else quota_of(record.project, gpu_type, self.types.train)
+        record, types = self.projects.get(name), self.types.train
+        if record is None:
+            return 0
+        return quota_of(present(record.project, self.bookings.values(), types), gpu_type, types)
 
     # ---------- GPU types
 
@@ -308,6 +314,16 @@ class Transaction(Tables):
     def policy_projects(self) -> dict[str, Project]:
         """Return every project as admins have set it, by name, oldest first."""
         return {name: record.project for name, record in self.projects.items()}
+
+    def present_projects(self) -> dict[str, Project]:
+        """Return every project with the quota that it has by the bookings that have begun, oldest first."""
+        bookings, types = tuple(self.bookings.values()), self.types.train
+        return {name: present(project, bookings, types) for name, project in self.policy_projects().items()}
+
+    @property
+    def changes_quotas(self) -> bool:
+        """Whether quotas may be others after this transaction than before, by type."""
+        return bool(self.projects.changes or self.bookings.changes) or self.new_types is not None
 
     def planned_projects(self) -> dict[str, Project]:
         """Return every project as the planner sees it, oldest first, with bookings and spent budgets."""
@@ -435,7 +451,7 @@ class Transaction(Tables):
             state.unsaved.clear()
         else:
             state.unsaved.update(job_id for job_id in self.jobs if job_id in state.jobs)
-        if self.projects.changes or self.new_types is not None:
+        if self.changes_quotas:
             state.quotas_changed()
         for overlay in self.records.changed():
             state.records[overlay.table] = overlay.after()

@@ -63,7 +63,7 @@ def diagnosed(found: StartsIf, state: State, why: Reason | None, sees: Sees) -> 
     It names the jobs that the reader ``sees``. No other limit lets a project run more that is over its budget.
     """
     found = changes_now(found, why)
-    amounts = {name: (record.project.quota, record.project.limit) for name, record in state.projects.items()}
+    amounts = {name: (project.quota, project.limit) for name, project in state.present_projects().items()}
 
     def named(job_id: str) -> tuple[str, str]:
         job = state.jobs.get(job_id)

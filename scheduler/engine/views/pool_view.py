@@ -33,7 +33,7 @@ def sum_of(amount: Amount, types: Sequence[str], missing: int | None = 0) -> int
 
 def quota_sums(state: State) -> dict[str, int | None]:
     """Return each project's quota over all types."""
-    return {name: sum_of(project.quota, state.types.train) for name, project in state.policy_projects().items()}
+    return {name: sum_of(project.quota, state.types.train) for name, project in state.present_projects().items()}
 
 
 def standing_of(standing: Standing, gpu_type: str, present: Sequence[str]) -> Standing:
@@ -88,7 +88,7 @@ def person_numbers(state: State, name: str, of: Sequence[str]) -> dict[str, wire
 
 def train_use(state: State, nodes: ObservedNodes, held: Mapping[str, int]) -> dict[str, wire.TypeUse]:
     """Return the train GPUs of each type; ``held`` are numbers of held GPUs by node."""
-    types, train, projects = state.types.train, nodes.train(), state.policy_projects()
+    types, train, projects = state.types.train, nodes.train(), state.present_projects()
     if len(types) < 2:
         return {}
     return {
@@ -122,7 +122,7 @@ def _held(nodes: Sequence[Node], gpu_type: str, held: Mapping[str, int]) -> int:
 def sums(state: State, nodes: ObservedNodes, members: Mapping[str, Sequence[str]]) -> wire.Sums:
     """Return the sums that an admin watches; ``members`` are the members by project. Nodes that may come count."""
     own = {record.name: record.build_quota for record in state.people.values()}
-    projects, train, build = state.policy_projects(), nodes.possible(), nodes.build()
+    projects, train, build = state.present_projects(), nodes.possible(), nodes.build()
     given = quotas.BuildQuotas(members, own, projects)
     types, build_types = state.types.train or ("",), state.types.build or ("",)
     by_type = {
@@ -225,10 +225,11 @@ def project_views(
 ) -> list[wire.ProjectView]:
     """Return the view of every project, oldest first; ``members`` are the members by project."""
     present = {node.gpu_type for node in nodes.train()}
-    running = {name: len(live) for name, live in state.live_by_project.items()}
+    projects, running = state.present_projects(), {name: len(live) for name, live in state.live_by_project.items()}
     return [
         project_view(
             record,
+            projects[record.name],
             standing.get(record.name, NO_STANDING),
             running=running.get(record.name, 0),
             waiting=len(state.waiting_by_project.get(record.name, ())),
@@ -244,6 +245,7 @@ def project_views(
 
 def project_view(
     record: ProjectRecord,
+    project: Project,
     standing: Standing,
     *,
     running: int,
@@ -256,14 +258,15 @@ def project_view(
 ) -> wire.ProjectView:
     """Return the view of a project with its numbers of running and waiting jobs.
 
-    ``types`` are those that the pool knows, ``present`` those of train nodes that there are now.
+    ``project`` has the quota of now; ``types`` are those that the pool knows, ``present`` those of the train nodes
+    that there are now.
     """
-    project = record.project
     by_type = project_numbers(project, standing, types.train, present)
     return wire.ProjectView(
         name=project.name,
         parent=project.parent,
         quota=sum_of(project.quota, types.train),
+        set_quota=sum_of(record.project.quota, types.train),
         limit=sum_of(project.limit, types.train, None),
         weight=project.weight,
         priority=project.priority,
@@ -279,6 +282,7 @@ def project_view(
         version=record.version,
         ranges=ranges.shown(record.ranges),
         by_type=by_type,
+        set_by_type={each: quota_of(record.project, each, types.train) for each in by_type},
         build_by_type=build_quotas(project, types.build),
         freeze=freeze,
         endings=dict(endings),
@@ -385,7 +389,7 @@ def choices(
 ) -> list[wire.ProjectChoice]:
     """Return what a person may ask for in each of the projects ``names``, oldest project first."""
     train = nodes.train(state.drained)
-    projects = state.policy_projects()
+    projects = state.present_projects()
     rooms = [_Room(each, state, train, nodes.possible()) for each in state.types.train or ("",)]
     found = []
     for record in sorted(state.projects.values(), key=lambda record: record.project.age):
@@ -398,7 +402,7 @@ def choices(
         found.append(
             wire.ProjectChoice(
                 name=record.name,
-                quota=sum_of(record.project.quota, state.types.train),
+                quota=sum_of(projects[record.name].quota, state.types.train),
                 limit=sum_of(record.project.limit, state.types.train, None),
                 max_gpus=max(largest for largest, _, _ in offered),
                 max_total=max(total for _, total, _ in offered),

@@ -136,6 +136,15 @@ export function projectWith(project, values, fields) {
   return changed;
 }
 
+/** A project with the quotas that admins have set, which edits change, and those of now, by bookings, beside them. */
+export function asSet(project) {
+  const byType = Object.entries(project.by_type).map(([type, of]) => [
+    type,
+    { ...of, quota: project.set_by_type[type], present_quota: of.quota },
+  ]);
+  return { ...project, quota: project.set_quota, present_quota: project.quota, by_type: Object.fromEntries(byType) };
+}
+
 /** The projects with the numbers of one type as plain numbers; unchanged if the type is null. */
 export function projectsOfType(projects, type) {
   return type === null

@@ -38,6 +38,19 @@ export function drawEndings({ name, endings }, valueWords) {
   );
 }
 
+/** The quotas of a project that are others now, by bookings. */
+export function drawBooked({ name, by_type: byType, ...project }) {
+  const kinds = Object.entries(byType);
+  const differ = (kinds.length ? kinds : [["", project]]).filter(([, of]) => of.quota !== of.present_quota);
+  if (!differ.length) return null;
+  const present = differ.map(([type, of]) => `${of.present_quota} ${clean(type)}`.trim()).join(", ");
+  return h(
+    "p",
+    { key: "booked", class: "st-muted mb-1", "data-testid": `booked-${name}` },
+    `Now ${present} by bookings; this is the quota without them.`,
+  );
+}
+
 function words(field) {
   return clean(field).replaceAll("_", " ");
 }

@@ -7,7 +7,7 @@ import { amount, clean } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 import { budgetButton, drawBudget, drawBudgetForm } from "./budgets.js";
 import { editClasses } from "./fields.js";
-import { drawEndings, drawFreezing, drawFrozen, freezeButton } from "./freezes.js";
+import { drawBooked, drawEndings, drawFreezing, drawFrozen, freezeButton } from "./freezes.js";
 import { drawLeads, drawMembers } from "./memberships.js";
 import { drawRanges, rangeWords } from "./ranges.js";
 import { refusalWords } from "./refusals.js";
@@ -98,6 +98,7 @@ function drawProjectRows(project, depth, projects, levels, editing, copies) {
         drawBudget(project),
         drawBudgetForm(project, editing),
         drawEndings(project, valueWords),
+        drawBooked(project),
         drawLeads(project, editing),
         drawMembers(project, editing),
         drawRanges(project, editing, refusalWords, mayChange(project)),
