@@ -52,7 +52,10 @@ DRAINS: list[dict[str, Any]] = [
 ]
 """Drained nodes and GPUs, and until when they are."""
 TYPES = ((), ("v100",), ("v100", "t4"))
-STARTS = ("grows", "deep", "failed", "far", "gone", "large", "never", "occupied", "open", "working")
+STARTS = (
+    *("deep", "endless", "failed", "far", "gone", "grows", "large", "never", "occupied", "open", "overdue"),
+    "working",
+)
 REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
 UNSENT = ("interrupted", "login", "no-mail", "no-address", "not-set-up", "address-removed", "no-channel", "failed")
 MADE = {f"{kind}_{part}" for kind in ("paused", "shrunk", "moved") for part in ("names", "users", "projects")}
