@@ -72,7 +72,8 @@ def did(what: str, by: str, **about: str | tuple[str, ...]) -> Reason:
 def edited(edit: Edited, project: str) -> Reason:
     """Return what another person than its owner changed of a job, which is of ``project`` now, and why."""
     to = project if edit.moved else ""
-    return Reason("engine-edited", {"by": edit.by, "options": edit.options, "detail": edit.reason, "project": to})
+    values = {"options": edit.options, "was": edit.was, "now": edit.now}
+    return Reason("engine-edited", {"by": edit.by, **values, "detail": edit.reason, "project": to})
 
 
 def paused_for_hold(hold: Hold) -> Reason:

@@ -159,6 +159,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "engine-edited": [
         {"by": NAMES, "options": ("priority", "min_workers"), "detail": ("", "A deadline.")},
+        {"by": NAMES, "options": (("min_workers",),), "was": (("all",),), "now": (("2",),)},
         {"by": NAMES, "options": ((),), "project": NAMES, "detail": "a deadline"},
     ],
     "notify-edited": [{"name": NAMES, "by": NAMES}],
@@ -328,6 +329,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "did-release": [{"by": ("", *NAMES), "project": ("", *NAMES)}],
     "did-edit": [
         {"by": NAMES, "options": ("priority", "min_workers"), "project": ("", *NAMES)},
+        {"by": NAMES, "options": (("priority", "workers"),), "was": (("train", "1"),), "now": (("60", "2"),)},
         {"by": NAMES, "options": ((),), "before": NAMES, "project": NAMES, "detail": "a deadline"},
     ],
     "did-give": [{"by": ("", *NAMES), "before": NAMES, "user": NAMES}],

@@ -331,7 +331,7 @@ class Hold(NamedTuple):
 class Edited(NamedTuple):
     """An edit of a job by somebody else than its owner: who, which options, from which project, and why.
 
-    ``moved`` is empty if the job stayed in its project.
+    ``moved`` is empty if the job stayed in its project. ``was`` and ``now`` are the options' values in words.
     """
 
     by: str
@@ -339,6 +339,8 @@ class Edited(NamedTuple):
     moved: str = ""
     reason: str = ""
     at: float = 0.0
+    was: tuple[str, ...] = ()
+    now: tuple[str, ...] = ()
 
 
 class Act(NamedTuple):
