@@ -347,7 +347,9 @@ def test_wrong_arguments_of_a_script_are_marked_and_a_refusal_loses_nothing_that
     expect(dialog.get_by_test_id("form-line-wrong")).to_contain_text("No closing quotation.")
     expect(line).to_have_attribute("aria-invalid", "true")
     dialog.get_by_test_id("form-tags").fill("two words")
-    expect(dialog.get_by_test_id("form-tags-wrong")).to_contain_text("Tags[0] is “two words”; expected text of")
+    expect(dialog.get_by_test_id("form-tags-wrong")).to_contain_text(
+        "Tags: “two words” does not fit; expected text of"
+    )
     dialog.get_by_test_id("form-keep_last").fill("-1")
     expect(dialog.get_by_test_id("form-keep_last-wrong")).to_contain_text("Checkpoints kept is -1; expected")
     labels = set(dialog.locator("label").all_inner_texts())

@@ -153,7 +153,7 @@ def test_what_is_typed_is_read_by_the_table_and_what_is_empty_stays_at_its_defau
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("tags", "fine, two words", "Tags[1] is “two words”; expected text of 1 to 64 characters without spaces"),
+        ("tags", "fine, two words", "Tags: “two words” does not fit; expected text of 1 to 64 characters without"),
         ("gpus", "-1", "GPUs is -1; expected a whole number from 0"),
         ("gpus", "four", "GPUs is “four”; expected a whole number"),
         ("time_limit", "soon", "expected a duration"),
