@@ -253,6 +253,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "running": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8),
         "never_saved": (0, 1), "deleted": (0, 1)},
         *[{"gpus": 1, "borrowed": 0, "workers": 1, "most": 1, "home": each} for each in HomeAccess],
+        {"gpus": (1, 8), "borrowed": 1, "workers": 1, "most": 1, "awaits_room": 1, "seconds": (-3.0, 590.0),
+         "until": 90.0},
         {**SLOW, "gpus": 8, "borrowed": 0, "workers": 2, "most": 2, "works": (0, 5), "longer": (0.0, 10_800.0)}],
     "pausing": [{"gpus": (0, 1, 8), "saved": (0, 1)}],
     "stopping": [{"gpus": (1, 8), "seconds": (-3.0, 0.5, 30.0, 90.0), "until": 90.0}, {"gpus": (1, 8)}],
