@@ -17,7 +17,7 @@ from msgspec import inspect
 from springtide.scheduler import wording
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.resources import quantities
-from springtide.scheduler.wire import durations
+from springtide.scheduler.wire import durations, shapes
 
 SHOWN: Final = 60
 """Maximum number of characters of a value that a message repeats."""
@@ -37,6 +37,8 @@ def words(kind: inspect.Type) -> str:
             return ("a whole number" if isinstance(kind, inspect.IntType) else "a number") + _bounds(kind)
         case inspect.StrType(pattern=str(pattern)) if names := re.fullmatch(r"\^\(([\w|]+)\).*\$", pattern):
             return "one of " + ", ".join(names[1].split("|"))
+        case inspect.StrType(pattern=shapes.KEPT_PATTERN):
+            return "the name of a reported number, with :min or :max after it, such as loss or accuracy:max"
         case inspect.StrType(pattern=durations.PATTERN):
             return f"a duration such as {durations.EXAMPLES}"
         case inspect.StrType(pattern=quantities.CORES_PATTERN):

@@ -33,7 +33,6 @@ MAX_SHOWN = 12
 """Maximum number of patterns that a refusal names."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]*", re.ASCII)
 _PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._/:@+*-]*", re.ASCII)
-_METRIC = re.compile(r"[^:]+(:(min|max))?")
 MAX_NAMES = 64
 """Maximum number of parameters of one trial."""
 
@@ -46,21 +45,10 @@ def check_program(submission: wire.Submission, settings: EngineSettings) -> None
     if missing is not None:
         raise invalid_field("argv", *missing)
     _check_files(submission.files, settings)
-    check_kept(submission.keep_best)
     if submission.resume is not None:
         wrong = resuming.problem(submission.resume, submission.kind, submission.argv)
         if wrong is not None:
             raise invalid_field("resume", *wrong)
-
-
-def check_kept(best: str | None) -> None:
-    """Raise `Refusal` for a metric of the best checkpoint that no job can report."""
-    if best is not None and (_METRIC.fullmatch(best) is None or not wording.is_printable(best)):
-        raise invalid_field(
-            "keep_best",
-            f"{given(best)} is no name of a reported number, with :min or :max after it.",
-            "Examples: loss, accuracy:max",
-        )
 
 
 def checked_outputs(patterns: Sequence[str]) -> tuple[str, ...]:
