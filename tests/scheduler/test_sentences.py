@@ -367,7 +367,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "notify-limit-near": [{"name": NAMES, "seconds": (0.0, 90.0, 900.0)}],
     "notify-limit": [{"seconds": (300.0, 3600.0)}],
     "notify-saved": [{"step": (1.0, 41.0, 0.5)}],
-    "notify-ran": [{"seconds": (1.0, 7500.0)}],
+    "notify-ran": [{"seconds": (1.0, 7500.0), "paused": (0.0, 0.4, 300.0)}, {"seconds": 1.0}],
     "notify-many": [{"count": (1, 2, 1200)}, {"count": (50,), "failed": (49,), "succeeded-soon": (1,)}],
     "notify-more": [{"count": (1, 2, 1200)}],
     "notify-needs": [{"count": (2, 1200)}],
