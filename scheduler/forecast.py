@@ -45,9 +45,6 @@ from springtide.scheduler.simulate.virtual import Course, VirtualPool, cells
 HORIZON = 14 * 86400.0
 """Time to look ahead, in seconds."""
 
-UNKNOWN = 3600.0
-"""Likely run time of a job without any estimate, unless it has run longer already, in seconds."""
-
 SPREAD = 2.0
 """Factor by which an estimated run time may be shorter or longer."""
 
@@ -57,9 +54,11 @@ OUTRUN = 120.0
 TICK = 1 / 1024
 """Unit of rounded times, in seconds."""
 
-DEEP, FAR, GONE, NEVER, OPEN = "deep", "far", "gone", "never", "open"
-"""Codes of why a time is unknown: too many jobs are before it in line; it is beyond the horizon; the job does not
-wait; it does not start even when all running jobs have ended; the run times before it have no bound."""
+DEEP, ENDLESS, FAR, GONE = "deep", "endless", "far", "gone"
+NEVER, OPEN, OVERDUE = "never", "open", "overdue"
+"""Codes of why a time is unknown: too many jobs are before it in line; nothing is known of the run times before
+it; it is beyond the horizon; the job does not wait; it does not start even when all running jobs have ended; the
+run times before it have no bound; an attempt that stops takes longer than it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,10 @@ class Outlook:
 
 
 class StopTime(NamedTuple):
-    """The seconds until an attempt that is asked to stop has left its GPUs: at least, likely, and at most."""
+    """The seconds until an attempt that is asked to stop has left its GPUs: at least, likely, and at most.
+
+    Infinite if nothing is known of it.
+    """
 
     shortest: float = 0.0
     likely: float = 0.0
@@ -262,7 +264,7 @@ def shortest(job: Job, now: float, past: Sequence[float] = ()) -> float:
 
 
 def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
-    """Return how long the job will probably still run, in seconds with all its workers.
+    """Return how long the job will probably still run, in seconds with all its workers; infinite if unknown.
 
     For a job with only a time limit, all lengths up to it are equally likely. A job beyond its expected run time
     continues for a fraction of its run time so far, so that its end is never expected at once.
@@ -272,7 +274,7 @@ def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
         return min(most, _quantile(left, 0.5))
     expected = past[-1] if past else job.expected
     if expected is None:
-        return max(UNKNOWN - done, done) if math.isinf(most) else most / 2
+        return most / 2
     return min(most, expected - done if expected > done else max(OUTRUN, done / SPREAD))
 
 
@@ -324,13 +326,19 @@ def _grounded(job: Job, room: set[tuple[str, int]], now: float) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One simulation of the policy. ``idle``: no job was running at its end."""
+    """One simulation of the policy.
+
+    At its end no job was running if it is ``idle``, and one that never ends if it is ``endless``. ``overdue`` are
+    the jobs whose GPUs are held by attempts of which nobody knows when they have stopped.
+    """
 
     starts: Mapping[str, float]
     standing: Mapping[str, Standing]
     shifts: tuple[Shift, ...]
     until: float
     idle: bool
+    endless: bool
+    overdue: frozenset[str]
 
 
 class _Notes:
@@ -434,9 +442,12 @@ def _run(start: Snapshot, wanted: Collection[str], ahead: _Times, until: float, 
     standing, shifts = planner.standing(), tuple(_shifts(start.jobs, pool, notes))
     pool.run(until=until, enough=enough)
     found = ((job, pool.courses[job].first_start) for job in wanted)
-    starts = {job: at for job, at in found if at is not None}
-    idle = not any(course.job.phase is Phase.RUNNING for course in pool.courses.values() if course.finish is None)
-    return _Run(starts, standing, shifts, pool.now if stop() else until, idle)
+    starts = {job: at for job, at in found if at is not None and math.isfinite(at)}
+    overdue = frozenset(job for job in wanted if pool.courses[job].first_start == math.inf)
+    unfinished = [course for course in pool.courses.values() if course.finish is None]
+    at_work = [course for course in unfinished if course.job.phase is Phase.RUNNING]
+    endless = any(math.isinf(course.duration) for course in at_work)
+    return _Run(starts, standing, shifts, pool.now if stop() else until, not at_work, endless, overdue)
 
 
 def _midway(job: Job, ahead: _Times, now: float) -> Course:
@@ -471,7 +482,15 @@ def _window(job: str, runs: Sequence[_Run], *, cut: bool) -> Window:
     known = sorted(at for at in starts if at is not None)
     likely = starts[0]
     if likely is None:
-        why = NEVER if not known and all(run.idle for run in runs) else FAR
-        return Window(known[0] if known else None, None, None, why)
+        return Window(known[0] if known else None, None, None, _why_unknown(job, runs))
     open_ended = None in starts or cut
     return Window(known[0], likely, None if open_ended else known[-1], OPEN if open_ended else "")
+
+
+def _why_unknown(job: str, runs: Sequence[_Run]) -> str:
+    """Return the code of why the job has no start under likely run times."""
+    if job in runs[0].overdue:
+        return OVERDUE
+    if any(run.idle for run in runs) and not any(job in run.starts for run in runs):
+        return NEVER
+    return ENDLESS if runs[0].endless else FAR

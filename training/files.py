@@ -34,12 +34,15 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
-def write_when_there_is_room(path: Path, data: bytes) -> None:
+def write_when_there_is_room(
+    path: Path, data: bytes, waits: Callable[[float], object] = lambda _seconds: None
+) -> None:
     """Write a file as `write_atomically` does; on a full disk, wait up to `LAST_PATIENCE` seconds for room.
 
-    The log says so once. Raises `OSError` for any other error, and for a disk that stays full.
+    The log says when the wait begins and ends. ``waits`` is called with the seconds that it may last, and at its
+    end with 0. Raises `OSError` for any other error, and for a disk that stays full.
     """
-    began, waits = time.monotonic(), False
+    began, is_waiting = time.monotonic(), False
     while True:
         try:
             write_atomically(path, data)
@@ -47,12 +50,16 @@ def write_when_there_is_room(path: Path, data: bytes) -> None:
             if error.errno not in FULL or time.monotonic() - began >= LAST_PATIENCE:
                 raise
         else:
-            return
-        if not waits:
-            waits = True
+            break
+        if not is_waiting:
+            is_waiting = True
             patience = f"{LAST_PATIENCE / 60:g} minutes"
             warn(f"There is no room for {path.name} in {path.parent}. It is tried again for {patience}.")
+            waits(LAST_PATIENCE)
         time.sleep(RETRY_AFTER)
+    if is_waiting:
+        warn(f"There was room for {path.name} after {time.monotonic() - began:.0f} s.")
+        waits(0.0)
 
 
 def wait_until(is_done: Callable[[], bool]) -> None:

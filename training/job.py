@@ -22,7 +22,7 @@ from springtide.training.checkpoint import (
     write_state,
 )
 from springtide.training.clusters import register_with_jax
-from springtide.training.files import LAST_PATIENCE, RETRY_AFTER, wait_until, warn
+from springtide.training.files import LAST_PATIENCE, RETRY_AFTER, wait_until, warn, write_when_there_is_room
 from springtide.training.gang import Gang
 from springtide.training.reports import Reports
 
@@ -315,6 +315,13 @@ class Job:
         self._reports.report(step, of, values)
         if trials.observe(step, of, values):
             self._ask()
+
+    def write_outcome(self, path: Path, data: bytes) -> None:
+        """Write a file that the job leaves behind; on a full disk, wait up to `LAST_PATIENCE` seconds for room.
+
+        Pool and log say so meanwhile. Raises `OSError` for any other error, and for a disk that stays full.
+        """
+        write_when_there_is_room(path, data, self._milestones.waits_for_room)
 
     def lost_result(self, why: str) -> None:
         """Report that the function's result could not be kept, and why."""

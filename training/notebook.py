@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Optional, Sequence, TextIO, Tuple
 
-from springtide.training.files import FULL, warn, write_atomically, write_when_there_is_room
+from springtide.training.files import FULL, warn, write_atomically
 from springtide.training.job import AGAIN, DONE, Job
 from springtide.training.values import as_code
 
@@ -78,7 +78,7 @@ def _execute(job: Job, source: Path, kept: Path, parameters: Sequence[Tuple[str,
     if ended.paused:
         client.keep()
     else:
-        write_when_there_is_room(kept, client.text)
+        job.write_outcome(kept, client.text)
     return ended
 
 

@@ -158,6 +158,11 @@ class Reports:
         if self._path is not None:
             self._append("lost result", self._line(None, None, {}, saved=False, lost_result=why[:MAX_TEXT]))
 
+    def waits_for_room(self, seconds: float) -> None:
+        """Report that what the job leaves behind waits for room, for at most so long, or with 0 no longer."""
+        if self._path is not None:
+            self._append("room", self._line(None, None, {}, saved=False, waits_for_room=seconds))
+
     def flush(self) -> bool:
         """Write the values kept back, and what found no room; return False if the disk is full."""
         self._lacks_room = False

@@ -25,7 +25,7 @@ from typing import Any, Dict, Iterator, List, NoReturn, Optional, Sequence, Set,
 
 from springtide.training import stacks, trials
 from springtide.training.adapters import optuna
-from springtide.training.files import warn, write_atomically, write_when_there_is_room
+from springtide.training.files import warn, write_atomically
 from springtide.training.generations import Generation
 from springtide.training.job import Job, current_job, job_of_process
 from springtide.training.names import Payload, become_main, result_dumps
@@ -216,7 +216,7 @@ def _save(result: Any, job: Job, began: float) -> None:
         if (directory / RESULT).exists():
             _remove_older(directory / RESULT_AS_JSON, began)
             _remove(directory / RESULT)
-        write_when_there_is_room(directory / RESULT_PROBLEM, json.dumps(problem).encode())
+        job.write_outcome(directory / RESULT_PROBLEM, json.dumps(problem).encode())
         if has_view:
             _write_preview(result, directory)
         sys.stderr.write(f"The result cannot be pickled, so only its text is kept: {why}\n")
@@ -224,7 +224,7 @@ def _save(result: Any, job: Job, began: float) -> None:
         return
     if (directory / RESULT).exists():
         _remove_older(directory / RESULT_AS_JSON, began)
-    write_when_there_is_room(directory / RESULT, data)
+    job.write_outcome(directory / RESULT, data)
     _remove(directory / RESULT_PROBLEM)
     is_json = _saved_as_json(result, len(data), directory / RESULT_AS_JSON)
     if has_view or (not is_json and isinstance(result, PLAIN)):  # such as with a number that is not finite
@@ -268,7 +268,7 @@ def _save_of_rank(result: Any, job: Job) -> None:
         most = MAX_RANK_BYTES >> 20
         sys.stderr.write(f"The result of rank {job.rank} is larger than {most} MiB, so it is not saved.\n")
         return
-    write_when_there_is_room(job.output_directory / RESULT_OF_RANK.format(job.rank), data)
+    job.write_outcome(job.output_directory / RESULT_OF_RANK.format(job.rank), data)
 
 
 def _saved_as_json(result: Any, size: int, path: Path) -> bool:

@@ -144,6 +144,7 @@ class Runtime:
             oauth.api_url,
             oauth.api_token,
             tls=_tls(oauth),
+            full_disk=engine.health.full_disk,
             changed=forget_rights,
             managed=settings.hub.managed_groups,
         )
@@ -172,7 +173,11 @@ class Runtime:
         site = Site(
             pool=pool,
             authenticator=HubAuthenticator(
-                oauth, os.environ.get("JUPYTERHUB_SERVICE_NAME", "springtide"), hub_users.confirm, groups.knows
+                oauth,
+                os.environ.get("JUPYTERHUB_SERVICE_NAME", "springtide"),
+                hub_users.confirm,
+                groups.knows,
+                groups.failing,
             ),
             prefix=setup.prefix,
             cookie_secret=cookie_secret,

@@ -118,7 +118,8 @@ class HubAuthenticator:
     """Authenticator that asks the hub for a token's owner.
 
     Answers are cached for at most ``hub_auth.cache_max_age`` seconds. ``confirm`` is called with the name and
-    the token of a person before anything is done by that name. ``knows`` returns whether the hub knows a token.
+    the token of a person before anything is done by that name. ``knows`` returns whether the hub knows a token,
+    ``failing`` the refusal while the hub cannot say whose tokens are.
     """
 
     def __init__(
@@ -127,10 +128,12 @@ class HubAuthenticator:
         service_name: str,
         confirm: Callable[[str, str], Awaitable[None]],
         knows: Callable[[str], Awaitable[bool]],
+        failing: Callable[[], Awaitable[Refusal]],
     ) -> None:
         self._hub = hub_auth
         self._confirm = confirm
         self._knows = knows
+        self._failing = failing
         self._service_name = service_name
         self._unknown: LruCache[bytes, float] = LruCache(MAX_UNKNOWN)
         self._asking: dict[tuple[str, str], asyncio.Task[dict[str, Any] | None]] = {}
@@ -187,7 +190,7 @@ class HubAuthenticator:
         try:
             found: dict[str, Any] | None = await self._hub.user_for_token(token, session_id=session_id, sync=False)
         except HTTPError as error:
-            raise _away("The hub does not answer, so no user can be identified.") from error
+            raise await self._failing() from error
         return found
 
     async def _is_known(self, token: str) -> bool:
@@ -210,7 +213,3 @@ class HubAuthenticator:
         cache = self._hub.cache
         for key in [key for key, model in cache.values.items() if model is None]:
             del cache.values[key], cache.timestamps[key]
-
-
-def _away(message: str) -> Refusal:
-    return Refusal(503, "hub_away", message, hint="Running jobs continue; try again in a moment, or ask an admin.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from ssl import SSLContext
@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest, HTTPResponse
 
+from springtide.scheduler.engine.store_threads import GO_ON, MAKE_ROOM
 from springtide.scheduler.refusal import Refusal
 
 PAGE: Final = 200
@@ -73,7 +74,8 @@ class HubGroups:
     ``list:users``, ``read:users``, ``read:servers``), and to stop idle workspaces if the admin has allowed that
     (scope ``delete:servers``). Other changes are made with the caller's token, so that the hub checks the caller's
     permissions; ``changed`` is called after each. If the hub's authenticator decides about groups (``managed``),
-    the hub makes and deletes them itself.
+    the hub makes and deletes them itself. ``full_disk`` returns which disk of the pool is full, in a sentence,
+    empty if none is.
     """
 
     def __init__(
@@ -83,10 +85,12 @@ class HubGroups:
         *,
         clock: Callable[[], float] = time.monotonic,
         tls: SSLContext | None = None,
+        full_disk: Callable[[], Awaitable[str]],
         changed: Callable[[], None] = lambda: None,
         managed: bool = False,
     ) -> None:
         self._managed = managed
+        self._full_disk = full_disk
         self._api_url = api_url.rstrip("/")
         self._token = token
         self._clock = clock
@@ -116,14 +120,22 @@ class HubGroups:
         """
         response = await self._ask("GET", f"authorizations/token/{quote(token, safe='')}", self._token, None)
         if response.code in {401, 403} or response.code >= 500:
-            raise Refusal(
-                503,
-                "hub_away",
-                "The hub cannot check tokens, so no user can be identified: it may be starting, or its database"
-                " may be full, damaged or read-only.",
-                hint="Running jobs continue; try again in a moment, or ask an admin.",
-            )
+            raise await self.failing()
         return response.code == 200
+
+    async def failing(self) -> Refusal:
+        """Return the refusal of all requests while the hub does not know even the service's own token."""
+        full = await self._full_disk()
+        if full:
+            message = f"{full} So the hub cannot check tokens, and nobody can be identified."
+            return Refusal(503, "hub_away", f"{message} {GO_ON}", hint=MAKE_ROOM)
+        return Refusal(
+            503,
+            "hub_away",
+            "The hub cannot check tokens, so nobody can be identified: it may be starting, or its database"
+            " may be full, damaged or read-only.",
+            hint="Running jobs continue; try again in a moment, or ask an admin.",
+        )
 
     async def users(self) -> dict[str, str]:
         """Return the identities of all users, by name: when each was created, which a rename does not change."""
@@ -136,7 +148,7 @@ class HubGroups:
         if response.code == 404:
             return None
         if response.code != 200:
-            raise self._refused(response)
+            raise await self._refused(response)
         return _identity(msgspec.json.decode(response.body))
 
     async def servers(self, user: str) -> tuple[Server, ...]:
@@ -145,7 +157,7 @@ class HubGroups:
         if response.code == 404:
             return ()
         if response.code != 200:
-            raise self._refused(response)
+            raise await self._refused(response)
         servers: dict[str, Any] = msgspec.json.decode(response.body)["servers"]
         return tuple(_server(name, servers[name]) for name in sorted(servers) if not servers[name].get("stopped"))
 
@@ -154,7 +166,7 @@ class HubGroups:
         path = f"users/{quote(user, safe='')}/" + (f"servers/{quote(server, safe='')}" if server else "server")
         response = await self._ask("DELETE", path, self._token if token is None else token, None)
         if not 200 <= response.code < 300 and response.code != 404:
-            raise self._refused(response, "The hub does not let this token stop the workspace.")
+            raise await self._refused(response, "The hub does not let this token stop the workspace.")
 
     async def create(self, name: str, token: str) -> None:
         """See `Groups`. It is no error if the group exists already."""
@@ -186,7 +198,7 @@ class HubGroups:
         while offset is not None:
             response = await self._ask("GET", f"{what}?offset={offset}&limit={PAGE}", self._token, None)
             if response.code != 200:
-                raise self._refused(response, denied)
+                raise await self._refused(response, denied)
             page = msgspec.json.decode(response.body)
             found += page["items"]
             following = page["_pagination"]["next"]
@@ -205,7 +217,7 @@ class HubGroups:
         self._changed_at = self._clock()
         self._changed()
         if not 200 <= response.code < 300 and response.code not in fine:
-            raise self._refused(response)
+            raise await self._refused(response)
 
     async def _ask(self, method: str, path: str, token: str, body: dict[str, Any] | None) -> HTTPResponse:
         request = HTTPRequest(
@@ -223,12 +235,21 @@ class HubGroups:
         except OSError as error:
             raise _away() from error
 
-    def _refused(
+    async def _refused(
         self, response: HTTPResponse, denied: str = "The hub does not let this token change groups."
     ) -> Refusal:
-        if response.code == 599 or response.code >= 500:
+        """Return the refusal of the hub in words.
+
+        A hub whose database cannot be written refuses every token: then the token's rights are not the cause.
+        """
+        if response.code == 599:
             return _away()
-        if response.code in {401, 403}:
+        is_denied = response.code in {401, 403}
+        if (is_denied or response.code >= 500) and not await self._knows_service():
+            return await self.failing()
+        if response.code >= 500:
+            return _away()
+        if is_denied:
             return Refusal(
                 403,
                 "hub_refused",
@@ -241,6 +262,10 @@ class HubGroups:
             f"The hub refused: {_said(response)}.",
             hint="People are known to the hub once they have logged in or an administrator has added them.",
         )
+
+    async def _knows_service(self) -> bool:
+        """Return whether the hub knows the service's own token."""
+        return (await self._ask("GET", "user", self._token, None)).code == 200
 
 
 def _server(name: str, about: Mapping[str, Any]) -> Server:

@@ -32,10 +32,12 @@ from springtide.scheduler.capture.command import (
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.parameter_cells import (
     INJECTED,
+    OTHER_TYPE,
     TAG,
     defaults,
     language,
     metadata,
+    misfits,
     names,
     obstacle,
     tags,
@@ -125,6 +127,9 @@ def with_parameters(captured: Captured, parameters: Mapping[str, Any]) -> Captur
         msg = f"Parameters cannot be set in {name}. {in_the_way}"
         raise CaptureError(msg)
     _check_names(parameters, names(cells), name)
+    if wrong := misfits(notebook["cells"], parameters):
+        msg = f"{' '.join(wrong)} {OTHER_TYPE}"
+        raise CaptureError(msg)
     lines = [f"{key} = {_literal(value, key)}" for key, value in parameters.items()]
     cell: dict[str, Any] = {
         "cell_type": "code",

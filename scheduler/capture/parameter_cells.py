@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from springtide.scheduler.arguments import Argument, BadArgument, is_literal, literal, typed_value
 from springtide.scheduler.capture.arguments import rendered
+from springtide.scheduler.capture.parameter_types import misfit
 from springtide.scheduler.capture.set_names import set_names
 from springtide.scheduler.wording import as_python
 
@@ -52,6 +53,10 @@ class Parameter:
     before: Argument | None
 
 
+UNDECLARED: Final = Parameter("", "", "", None)
+"""A parameter that its notebook does not have: nothing is known of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Assigned:
     """What a variable is assigned, None if that is not known, its text and its annotation."""
@@ -88,7 +93,7 @@ def typed_parameters(cells: Cells, typed: Mapping[str, str]) -> tuple[dict[str, 
 
     An empty text leaves the default. With any value come those of an injected cell, which the new one replaces.
     """
-    before = {each.name: each.before for each in parameters(cells)}
+    known = {each.name: each for each in parameters(cells)}
     values: dict[str, Any] = {}
     problems: dict[str, str] = {}
     in_the_way = obstacle(cells)
@@ -98,12 +103,24 @@ def typed_parameters(cells: Cells, typed: Mapping[str, str]) -> tuple[dict[str, 
         if in_the_way:
             problems[name] = in_the_way
             continue
+        parameter = known.get(name, UNDECLARED)
         try:
-            values[name] = _read(name, before.get(name), text)
+            value = _read(name, parameter.before, text)
         except BadArgument as error:
             problems[name] = f"{error.message} {OTHER_TYPE}"
-    held = {name: value for name, value in _literals(_assigned(cells, (INJECTED,))).items() if name in before}
+            continue
+        if wrong := misfit(name, parameter.type, value):
+            problems[name] = f"{wrong} {OTHER_TYPE}"
+        else:
+            values[name] = value
+    held = {name: value for name, value in _literals(_assigned(cells, (INJECTED,))).items() if name in known}
     return ({**held, **values} if values else {}), problems
+
+
+def misfits(cells: Cells, values: Mapping[str, Any]) -> list[str]:
+    """Return why values do not fit the types of the parameters, by their annotations or their defaults."""
+    known = {each.name: each.type for each in parameters(cells)}
+    return [wrong for name, value in values.items() if (wrong := misfit(name, known.get(name, ""), value))]
 
 
 def names(cells: Cells) -> list[str]:

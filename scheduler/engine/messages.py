@@ -72,7 +72,8 @@ def did(what: str, by: str, **about: str | tuple[str, ...]) -> Reason:
 def edited(edit: Edited, project: str) -> Reason:
     """Return what another person than its owner changed of a job, which is of ``project`` now, and why."""
     to = project if edit.moved else ""
-    return Reason("engine-edited", {"by": edit.by, "options": edit.options, "detail": edit.reason, "project": to})
+    values = {"options": edit.options, "was": edit.was, "now": edit.now}
+    return Reason("engine-edited", {"by": edit.by, **values, "detail": edit.reason, "project": to})
 
 
 def paused_for_hold(hold: Hold) -> Reason:
@@ -350,6 +351,7 @@ def running(
     most: int,
     *,
     unsaved: bool = False,
+    room: tuple[float, float] | None = None,
     never_saved: float | None = None,
     deleted: bool = False,
     unused: tuple[float, float] | None = None,
@@ -358,7 +360,8 @@ def running(
 ) -> Reason:
     """Return the job runs on ``gpus`` GPUs, with ``workers`` of at most ``most`` workers.
 
-    ``unsaved`` says that its newest checkpoint did not fit on the disk, ``never_saved`` that it can be paused and
+    ``unsaved`` says that its newest checkpoint did not fit on the disk, ``room`` that its result does not: for how
+    many more seconds it waits for room, and until when. ``never_saved`` says that it can be paused and
     has no checkpoint: the run time that this would lose at least, in seconds; ``deleted``, that it had some.
     ``unused`` are the seconds for which it has hardly used its GPUs, and their mean utilization in that time, from
     0 to 1. ``slow`` is a `slow_placement`, ``home`` how it has the home of its user.
@@ -367,6 +370,8 @@ def running(
     params = {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most}
     if unsaved:
         params["unsaved"] = 1
+    if room is not None:
+        params |= {"awaits_room": 1, "seconds": room[0], "until": room[1]}
     if never_saved is not None:
         params |= {"never_saved": 1, "lost": never_saved, **({"deleted": 1} if deleted else {})}
     if unused is not None:

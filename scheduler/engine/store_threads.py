@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -18,6 +18,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 READERS = 4
 """Number of threads that read."""
+GO_ON: Final = "Jobs that were accepted before wait, and running ones continue."
+MAKE_ROOM: Final = "An administrator of this hub has to make room on this disk; then try again."
 
 
 class StoreThreads:
@@ -27,7 +29,7 @@ class StoreThreads:
         self.store = store
         self.when_moved: Callable[[StoreMovedError], object] = lambda _: None
         """Is called with the error when the store's files are found not to be in their place."""
-        self._trouble: str | None = None
+        self._failure: StoreError | None = None
         self._probing: asyncio.Task[None] | None = None
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="springtide-store")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="springtide-read")
@@ -45,29 +47,34 @@ class StoreThreads:
         try:
             result = await asyncio.get_running_loop().run_in_executor(self._writer, work, *args)
         except StoreError as error:
-            self._trouble = str(error)
+            self._failure = error
             if isinstance(error, StoreMovedError):
                 self.when_moved(error)
             raise
-        self._trouble = None
+        self._failure = None
         return result
 
     @property
     def failing(self) -> bool:
         """Whether the last write failed."""
-        return self._trouble is not None
+        return self._failure is not None
 
     @property
     def known_trouble(self) -> str:
         """Why the last write failed, empty if it did not."""
-        return self._trouble or ""
+        return "" if self._failure is None else str(self._failure)
 
     async def trouble(self) -> str | None:
         """Return why the store takes no writes, None if it does. That is tried, once for all who ask meanwhile."""
         if self._probing is None:
             self._probing = asyncio.create_task(self._probe())
         await asyncio.shield(self._probing)
-        return self._trouble
+        return self.known_trouble or None
+
+    async def full_disk(self) -> str:
+        """Return which disk is full, in a sentence, empty if none is. That is tried, as by `trouble`."""
+        await self.trouble()
+        return self.known_trouble if isinstance(self._failure, StoreFullError) else ""
 
     async def _probe(self) -> None:
         try:
@@ -88,8 +95,8 @@ def store_refusal(error: StoreError) -> Refusal:
         return Refusal(
             507,
             "disk_full",
-            f"{error} Nothing was accepted; running jobs continue.",
-            hint="Ask an admin of this hub to free disk space, then try again.",
+            f"{error} Nothing was accepted. {GO_ON}",
+            hint=MAKE_ROOM,
         )
     if isinstance(error, StoreMovedError):
         return Refusal(

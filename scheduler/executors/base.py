@@ -253,7 +253,8 @@ class Report:
 
     ``found`` is the newest checkpoint that was recognised among its files. ``numbered``: the line names its
     attempt. ``lost_result`` is the reason why the job's result could not be kept. ``left_out`` is the number of
-    reports since the one before that came too fast to be written.
+    reports since the one before that came too fast to be written. ``waits_for_room`` is for how many seconds at
+    most the result waits for room on the disk, 0 if it does no longer, None in other reports.
     """
 
     seq: int
@@ -270,6 +271,7 @@ class Report:
     found: Checkpoint | None = None
     numbered: bool = True
     left_out: int = 0
+    waits_for_room: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +282,9 @@ class Reported:
     later one did not fit on the disk, None if none failed since. ``trial`` is its latest report as a trial of a
     sweep, ``lost_result`` the reason why its result could not be kept. ``found`` is the newest checkpoint that was
     recognised among its files, None if there is none now. ``damaged``: all checkpoints that it reported have been
-    found damaged since. ``extremes`` are those of the reports since then, ``not_finite`` the steps since which
-    metrics are not finite in this attempt.
+    found damaged since. ``room_until`` is until when its result waits for room, None if it does not. ``extremes``
+    are those of the reports since then, ``not_finite`` the steps since which metrics are not finite in this
+    attempt.
     """
 
     key: AttemptKey
@@ -295,6 +298,7 @@ class Reported:
     extremes: Mapping[str, Extremes] = field(default_factory=dict)
     not_finite: Mapping[str, float | None] = field(default_factory=dict)
     damaged: bool = False
+    room_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,14 @@ def _why(p: Params) -> str:
 
 
 def edit_words(p: Params) -> str:
-    """Return the end of a sentence: ``changed its priority and moved it to the project “b”: A deadline.``."""
+    """Return the end of a sentence: ``changed its time limit from 2 h to 4 h and moved it to the project “b”.``.
+
+    Edits that were noted without their values have the names of the options alone.
+    """
     options = [option.replace("_", " ") for option in names(p, "options")]
+    values = list(zip(names(p, "was"), names(p, "now"), strict=True))
+    if len(values) == len(options):
+        options = [f"{option} from {was} to {now}" for option, (was, now) in zip(options, values, strict=True)]
     done = [f"changed its {listed(options)}"] if options else []
     done += [f"moved it to the project {quoted_name(p, 'project')}"] if p.get("project") else []
     return f"{listed(done)}{_why(p)}"

@@ -349,7 +349,9 @@ def _starting(p: Params) -> Parts:
 
 def _running(p: Params) -> Parts:
     yield f"Running{_on(p)}."
-    if p.get("unsaved"):
+    if p.get("awaits_room"):
+        yield "The disk is full: its result waits for room."
+    elif p.get("unsaved"):
         yield "The disk is full: its newest checkpoint is not saved."
     elif p.get("lost"):
         yield f"A pause would lose over {roughly(real(p, 'lost'))} of work."

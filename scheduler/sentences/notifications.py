@@ -77,7 +77,9 @@ def _saved(p: Params) -> Sentences:
 
 
 def _ran(p: Params) -> Sentences:
-    yield state(f"It ran for {duration(real(p, 'seconds'))}.")
+    paused = real(p, "paused") if p.get("paused") else 0.0
+    pauses = f", without pauses of {duration(paused)}" if paused >= 1 else ""
+    yield state(f"It ran for {duration(real(p, 'seconds'))}{pauses}.")
 
 
 def _many(p: Params) -> Sentences:

@@ -13,6 +13,7 @@ from springtide.scheduler.sentences.sentence import (
     Sentences,
     Table,
     advice,
+    change,
     detail,
     follows,
     names,
@@ -97,6 +98,10 @@ def _running(p: Params) -> Sentences:
                 yield advice("Have it save checkpoints, such as with job.save() of springtide.training.")
     if p.get("times"):
         yield from _slow(p)
+    if p.get("awaits_room"):
+        yield state("The disk is full: its result waits for room.")
+        yield follows(f"Without room it fails in {roughly(max(1.0, real(p, 'seconds')))}.")
+        yield change("Delete outputs of ended jobs, or have an administrator make room.")
     if p.get("unsaved"):
         yield state("Its newest checkpoint could not be saved: the disk is full. The one before it is kept.")
         yield follows("It continues, and saves again when there is room.")

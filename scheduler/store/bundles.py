@@ -65,7 +65,7 @@ class BundleFiles:
         except OSError as error:
             temporary.unlink(missing_ok=True)
             if error.errno in FULL:
-                raise StoreFullError("The disk that holds the jobs' files is full.") from error
+                raise StoreFullError(f"The disk that holds {self.directory} is full.") from error
             raise StoreError(f"A job's files could not be kept in {self.directory}: {error.strerror}.") from error
 
     def read(self, digest: str) -> bytes:

@@ -266,7 +266,7 @@ def translated(database: URL) -> Iterator[None]:
         yield
     except DBAPIError as error:
         if is_full(error.orig) or (is_input_output(error.orig) and _has_no_room(database)):
-            raise StoreFullError("The disk that holds the store is full.") from error
+            raise StoreFullError(f"The disk that holds the store {_named(database)} is full.") from error
         if is_damaged(error.orig):
             raise damaged(database, str(error.orig)) from error
         raise StoreError(f"The store failed: {error.orig}") from error
@@ -299,11 +299,16 @@ def check_integrity(writer: Engine) -> None:
 
 def damaged(database: URL, details: str) -> StoreDamagedError:
     """Return the error of a damaged database; ``details`` are those of the driver."""
-    name = database.database if database.get_backend_name() == "sqlite" else database.render_as_string()
     return StoreDamagedError(
-        f"The store {name} is damaged ({details}). Stop the service, keep a copy of the file and put a backup in "
-        "its place. Without a backup, `sqlite3 FILE .recover` saves what can still be read."
+        f"The store {_named(database)} is damaged ({details}). Stop the service, keep a copy of the file and put "
+        "a backup in its place. Without a backup, `sqlite3 FILE .recover` saves what can still be read."
     )
+
+
+def _named(database: URL) -> str:
+    """Return the file of a database, or the address of a server's, without its password."""
+    is_file = database.get_backend_name() == "sqlite"
+    return str(database.database) if is_file else database.render_as_string()
 
 
 def is_damaged(error: BaseException | None) -> bool:

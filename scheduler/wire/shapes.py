@@ -23,6 +23,9 @@ ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00
 Word = Annotated[str, Meta(max_length=MAX_NAME)]
 Tag = Annotated[str, Meta(min_length=1, max_length=MAX_TAG, pattern=r"^[^\x00-\x20\x7f,]+(?!\n)$")]
 """A word that jobs are found by: without spaces and commas."""
+KEPT_PATTERN = r"^[^:\x00-\x1f\x7f]+(:(min|max))?(?!\n)$"
+KeptMetric = Annotated[str, Meta(max_length=MAX_NAME, pattern=KEPT_PATTERN)]
+"""The metric of the best checkpoint, and whether its smallest or its largest value is the best."""
 Count = Annotated[int, Meta(ge=0, le=MAX_GPUS)]
 TypeName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Quantity = Count | Annotated[dict[TypeName, Count | None], Meta(max_length=100)]

@@ -22,6 +22,7 @@ from springtide.scheduler.wire.shapes import (
     MAX_NAME,
     MAX_TAGS,
     Count,
+    KeptMetric,
     Positive,
     ProjectName,
     Tag,
@@ -294,7 +295,7 @@ class JobOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     keep_best: Annotated[
-        Annotated[str, Meta(max_length=MAX_NAME)] | None,
+        KeptMetric | None,
         Option(
             kind=Kind.TEXT,
             label="Best checkpoint kept",

@@ -17,7 +17,7 @@ from msgspec import inspect
 from springtide.scheduler import wording
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.resources import quantities
-from springtide.scheduler.wire import durations
+from springtide.scheduler.wire import durations, shapes
 
 SHOWN: Final = 60
 """Maximum number of characters of a value that a message repeats."""
@@ -25,6 +25,7 @@ LEFT_OUT: Final = {"/]": "“/”", "x20": "spaces", ",]": "commas"}
 """What a pattern leaves out if it has these signs, besides control characters."""
 
 _AT = re.compile(r" - at `(?:key` in `)?\$\.?([^`]*)`$")
+_ITEM = re.compile(r"(.+)\[\d+\]")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(.*?)`")
 _MISSING = re.compile(r"^Object missing required field `(.*?)`")
 
@@ -36,6 +37,8 @@ def words(kind: inspect.Type) -> str:
             return ("a whole number" if isinstance(kind, inspect.IntType) else "a number") + _bounds(kind)
         case inspect.StrType(pattern=str(pattern)) if names := re.fullmatch(r"\^\(([\w|]+)\).*\$", pattern):
             return "one of " + ", ".join(names[1].split("|"))
+        case inspect.StrType(pattern=shapes.KEPT_PATTERN):
+            return "the name of a reported number, with :min or :max after it, such as loss or accuracy:max"
         case inspect.StrType(pattern=durations.PATTERN):
             return f"a duration such as {durations.EXAMPLES}"
         case inspect.StrType(pattern=quantities.CORES_PATTERN):
@@ -135,12 +138,28 @@ def wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
     value = _value(given, steps)
     place = path.replace("[...]", "")
     if value is not None:
-        got = f"{path} is {short(value)}"
+        got = _stated(path, value, inside)
     elif place != path:
         got = f"A value in {place} is of another kind"
     else:
         got = f"{path} does not fit" if given is None else f"{path} is null"
     return Refusal(422, "invalid", f"{got}; expected {words(inside)}.", field=steps[0])
+
+
+def _stated(path: str, value: object, kind: inspect.Type) -> str:
+    """Return the name of a field with its wrong value, an item of a list by itself; the length of a long text."""
+    lengths = [part.max_length for part in _parts(kind) if isinstance(part, inspect.StrType) and part.max_length]
+    is_long = isinstance(value, str) and bool(lengths) and len(value) > max(lengths)
+    length = f" has {wording.count(len(value), 'character')}" if isinstance(value, str) and is_long else ""
+    if item := _ITEM.fullmatch(path):
+        return f"{item[1]}: {short(value)}{length or ' does not fit'}"
+    return f"{path}{length}" if length else f"{path} is {short(value)}"
+
+
+def _parts(kind: inspect.Type) -> Sequence[inspect.Type]:
+    """Return the types of which a value may be."""
+    kind = _bare(kind)
+    return [_bare(part) for part in kind.types] if isinstance(kind, inspect.UnionType) else [kind]
 
 
 def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:

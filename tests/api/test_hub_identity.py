@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -107,28 +109,74 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         process.stop()
 
 
-def test_a_hub_that_cannot_write_is_away_and_its_tokens_are_good(hub: Hub) -> None:
-    """It answers those who asked within half a minute, as the service: it does not write down their use again."""
-    token, _ = hub.token("susan", ACCESS)
-    with hub.as_((hub.process.state_dir / "service-token").read_text().strip()) as service:
-        assert service.get("/hub/api/user").status_code == 200
-    database = sqlite3.connect(hub.process.state_dir / "hub" / "jupyterhub.sqlite", timeout=PATIENCE_S)
+@contextlib.contextmanager
+def unwritable_hub(process: HubProcess) -> Iterator[None]:
+    """The hub's database takes no note of the use of tokens."""
+    database = sqlite3.connect(process.state_dir / "hub" / "jupyterhub.sqlite", timeout=PATIENCE_S)
     with contextlib.closing(database):
         refuse = "BEFORE UPDATE ON api_tokens BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
         database.execute(f"CREATE TRIGGER cannot_write {refuse}")
         database.commit()
         try:
-            with hub.as_(token) as client:
-                refused = client.get(f"{API}/me")
+            yield
         finally:
             database.execute("DROP TRIGGER cannot_write")
             database.commit()
+
+
+def test_a_hub_that_cannot_write_is_away_and_its_tokens_are_good(hub: Hub) -> None:
+    """It answers those who asked within half a minute, as the service: it does not write down their use again."""
+    token, _ = hub.token("susan", ACCESS)
+    with hub.as_((hub.process.state_dir / "service-token").read_text().strip()) as service:
+        assert service.get("/hub/api/user").status_code == 200
+    with unwritable_hub(hub.process), hub.as_(token) as client:
+        refused = client.get(f"{API}/me")
         assert (refused.status_code, refused.json()["code"]) == (503, "hub_away")
         assert "The hub cannot check tokens" in refused.json()["message"]
     with hub.as_(token) as client:
         assert client.get(f"{API}/me").status_code == 200
     with hub.as_("wrong") as client:
         assert client.get(f"{API}/me").status_code == 401
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", disk], check=True)
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+def fill(path: Path) -> None:
+    """Write a file until its disk has no room."""
+    with path.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 12))
+
+
+@pytest.mark.root
+def test_while_the_disk_is_full_the_pool_says_so_and_nothing_of_groups(small_disk: Path) -> None:
+    """Pages and JupyterLab have these words in their banner."""
+    process = HubProcess(small_disk, config=f"{WITHOUT_PAGES}{ONE_HOST_NAME}")
+    process.start()
+    try:
+        hub = Hub(process, {"susan": process.token("susan")})
+        token, _ = hub.token("susan", ACCESS)
+        with pytest.raises(OSError, match="No space left"):
+            fill(small_disk / "filler")
+        with hub.as_(token) as client:
+            problem = refused(client.get(f"{API}/me"), 503)
+            (small_disk / "filler").unlink()
+            assert client.get(f"{API}/me").status_code == 200
+    finally:
+        process.stop()
+    assert problem["message"] == (
+        f"The disk that holds {small_disk} is full. So the hub cannot check tokens, and nobody can be identified. "
+        "Jobs that were accepted before wait, and running ones continue."
+    )
+    assert problem["hint"] == "An administrator of this hub has to make room on this disk; then try again."
 
 
 def eventually(wanted: Callable[[], bool]) -> None:

@@ -20,6 +20,7 @@ from springtide.scheduler.capture.parameter_cells import (
     OTHER_TYPE,
     cells_of,
     known_parameters,
+    misfits,
     parameters,
     typed_parameters,
 )
@@ -145,6 +146,22 @@ def test_a_value_of_another_type_is_refused_beside_its_name(name: str, text: str
     values, problems = typed_parameters(CELLS, {name: text})
     assert values == {}
     assert problems == {name: f"{words} {OTHER_TYPE}"}
+
+
+def test_a_value_that_its_parameter_cannot_have_is_refused_as_typed_and_as_given(tmp_path: Path) -> None:
+    cells = [tagged("epochs: int = 3\nsteps = 7\nrate: float | None = None\nfast = False\nname = 'adam'")]
+    for name, text, expected in (
+        ("epochs", "2.5", "a whole number"),
+        ("epochs", "3.0", "a whole number"),
+        ("steps", "0.5", "a whole number"),
+        ("rate", "'high'", "a number"),
+    ):
+        values, problems = typed_parameters(cells, {name: text})
+        said = f"{name} is {text.replace(chr(39), '“', 1).replace(chr(39), '”')}; expected {expected}."
+        assert (values, problems) == ({}, {name: f"{said} {OTHER_TYPE}"})
+        assert misfits(cells, {name: ast.literal_eval(text)}) == [said]
+    fine = {"epochs": 4, "steps": True, "rate": 1, "fast": 0, "name": 10, "other": 2.5}
+    assert misfits(cells, {**fine, "rate": None}) == misfits(cells, fine) == []
 
 
 @pytest.mark.parametrize(

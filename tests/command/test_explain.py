@@ -44,9 +44,12 @@ class Pool:
         """Wait until the explanation has the words, such as those of an estimate; return it."""
         return until(words, lambda: said if words in (said := self.explain(job)) else "")
 
-    def send(self, *argv: str, user: str = "susan", name: str = "", gpus: int = 1) -> str:
+    def send(
+        self, *argv: str, user: str = "susan", name: str = "", gpus: int = 1, time_limit: float | None = None
+    ) -> str:
         with Client(self.url, user) as client:
-            return client.submit(wire.Submission(argv=list(argv), name=name, gpus=gpus)).id
+            wish = wire.Submission(argv=list(argv), name=name, gpus=gpus, time_limit=time_limit)
+            return client.submit(wish).id
 
     def until(self, job: str, state: str) -> None:
         with Client(self.url, "susan") as client:
@@ -75,7 +78,7 @@ def pool(service: str, tmp_path: Path) -> Iterator[Pool]:
 
 
 def test_a_job_that_waits(pool: Pool) -> None:
-    pool.until(pool.send("sleep", "600", gpus=4, name="first"), "running")
+    pool.until(pool.send("sleep", "600", gpus=4, name="first", time_limit=600.0), "running")
     waiting = pool.send("sleep", "600", gpus=4, name="second")
     said = pool.explained(waiting, "Likely starts")
     assert said.splitlines()[0] == f"second ({waiting}) of susan in vision, GPUs 4: queued"
@@ -112,7 +115,7 @@ def test_a_job_that_runs_on_borrowed_gpus(pool: Pool) -> None:
 def test_a_job_that_gave_its_gpus_back(pool: Pool) -> None:
     borrower = pool.send("sleep", "600", gpus=4)
     pool.until(borrower, "running")
-    pool.send("sleep", "600", gpus=2, user="jemma")
+    pool.send("sleep", "600", gpus=2, user="jemma", time_limit=600.0)
     pool.until(borrower, "paused")
     said = pool.explained(borrower, "Likely starts again from the beginning")
     assert said.splitlines()[0].endswith(": paused")

@@ -126,7 +126,7 @@ def test_options_are_those_of_the_command_and_are_checked_as_there() -> None:
         ("show_job", {"job": 1}, "job is 1; expected text of 1 to 64 characters."),
         ("show_pool", {"job": "a"}, "There is no field “job”. The arguments of show_pool are: none."),
         ("submit_job", {"command": "ls"}, "command is “ls”; expected a list of 1 to 4096, each"),
-        ("submit_job", {"command": [1]}, "command[0] is 1; expected text."),
+        ("submit_job", {"command": [1]}, "command: 1 does not fit; expected text."),
         ("read_log", {"job": "a", "lines": 0}, "lines is 0; expected a whole number from 1 up to 400."),
         ("submit_job", {"command": ["ls"], "dry_run": "perhaps"}, "dry_run is “perhaps”; expected true or false."),
     ],

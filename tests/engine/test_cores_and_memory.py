@@ -53,8 +53,9 @@ def test_what_was_asked_for_is_stored_in_cores_and_bytes() -> None:
         (
             {"cpus": 17},
             "cpus",
-            "or for more GPUs per worker: each comes with 16 cores and 64 GiB of memory there.",
+            "Ask for less, or for 2 GPUs per worker: each GPU comes with 16 cores and 64 GiB of memory there.",
         ),
+        ({"cpus": 33}, "cpus", "Ask for less: each GPU comes with 16 cores and 64 GiB of memory there."),
         ({"gpus": 2, "memory": "129Gi"}, "memory", "for 2 GPUs: the nearest has 32 cores and 128 GiB"),
         ({"gpus": 4, "cpus": 17}, "gpus", "You asked for 4 GPUs per worker, but the largest train node has 2."),
         ({"cpus": 5, "workers": 3}, "workers", "the pool has room for 2"),

@@ -160,7 +160,8 @@ async def test_the_owner_of_an_edited_job_reads_who_changed_what_and_why_until_i
     mine = await edited(pool, waiting.id, by="susan", priority=60)
     assert "administrator" not in mine.reason.text
     changed = await edited(pool, waiting.id, priority="high", time_limit="2h", reason="a deadline")
-    said = "An administrator, “admin”, changed its priority and time limit: a deadline."
+    values = "its priority from 60 to high and time limit from none to 2 h"
+    said = f"An administrator, “admin”, changed {values}: a deadline."
     assert said in changed.reason.text
     [mail] = await pool.engine.outbox.waiting(("susan", EMAIL))
     assert (mail.notification.title, mail.notification.text) == ("The job “waits” was edited by “admin”.", said)
@@ -172,11 +173,12 @@ async def test_the_owner_of_an_edited_job_reads_who_changed_what_and_why_until_i
 
 async def test_what_the_owner_changes_later_is_no_longer_said_of_the_administrator(pool, waiting):
     await edited(pool, waiting.id, project="joe", priority="high", time_limit="2h")
-    both = "An administrator, “admin”, changed its priority and time limit and moved it to the project “joe”."
+    values = "An administrator, “admin”, changed its priority from train to high and time limit from none to 2 h"
+    both = f"{values} and moved it to the project “joe”."
     assert both in (await pool.job(waiting.id)).reason.text
     moved = await edited(pool, waiting.id, by="susan", project="jemma")
-    assert "An administrator, “admin”, changed its priority and time limit." in moved.reason.text
+    assert f"{values}." in moved.reason.text
     changed = await edited(pool, waiting.id, by="susan", priority=60)
-    assert "An administrator, “admin”, changed its time limit." in changed.reason.text
+    assert "An administrator, “admin”, changed its time limit from none to 2 h." in changed.reason.text
     assert "administrator" not in (await edited(pool, waiting.id, by="susan", time_limit="3h")).reason.text
     assert len(await pool.engine.outbox.waiting(("susan", EMAIL))) == 1

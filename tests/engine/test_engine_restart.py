@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import engine_worlds as worlds
 import pytest
+from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -44,6 +47,32 @@ async def test_a_checkpoint_that_found_no_room_is_said_until_one_is_saved(pool):
     pool.executor.report(pool.key(job.id), step=4, saved=True)
     await pool.idle()
     assert "checkpoint" not in (await pool.job(job.id)).reason.text
+
+
+async def test_a_result_that_waits_for_room_is_said_until_it_is_written_to_those_who_look_too(pool):
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    stream = pool.engine.subscribe()
+    await anext(stream)
+
+    async def heard(words):
+        async with asyncio.timeout(PATIENCE_S):
+            async for events in stream:
+                shown = [each.data["reason"] for each in events if each.kind == "job" and each.data["reason"]]
+                if any(words in each["headline"] for each in shown):
+                    return
+
+    last = Report(1, pool.clock(), 1, waits_for_room=600.0)
+    pool.executor.tell(Reported(pool.key(job.id), last, room_until=last.at + 600.0))
+    await heard("The disk is full: its result waits for room.")
+    await pool.later(60)
+    why = (await pool.job(job.id)).reason
+    assert why.headline == "Running on 2 GPUs. The disk is full: its result waits for room."
+    assert "Without room it fails in 9 min. Delete outputs of ended jobs, or have an administrator" in why.text
+    pool.executor.tell(Reported(pool.key(job.id), Report(2, pool.clock(), 1, waits_for_room=0.0)))
+    await heard("Running on 2 GPUs. No checkpoint seen yet.")
+    assert "room" not in (await pool.job(job.id)).reason.text
+    await stream.aclose()
 
 
 async def test_metrics_that_are_not_finite_survive_and_are_said(pool):

@@ -160,17 +160,34 @@ async def test_nothing_is_claimed_of_a_job_that_nobody_looked_at(pool):
     assert (await pool.job(second.id)).starts is None
 
 
-async def test_without_a_bound_no_latest_time_is_told_and_why(pool, look):
+async def test_behind_a_job_of_which_nothing_is_known_no_time_is_told_however_long_it_runs(pool, look):
     first = await pool.submit("susan", gpus=8, rotate=False)
     await pool.state(first.id, "running")
     second = await pool.submit("susan", gpus=8, rotate=False)
+    for seconds in (0, 5, 3_590, 100_000):
+        pool.clock.now += seconds
 
-    starts = await look(second.id)
+        starts = await look(second.id)
 
-    assert starts.likely is not None
-    assert starts.latest is None
-    assert starts.why.code == "engine-starts-open"
-    assert "time limit" in starts.why.text
+        assert (starts.likely, starts.latest) == (None, None)
+        assert expectation(starts, pool.clock.now) == (
+            "When it starts is unknown: jobs before it have no time limit, and none like them has ended."
+        )
+        assert "It could start if the job" in (await pool.job(second.id)).reason.text
+
+
+async def test_a_pause_that_takes_longer_than_it_may_ends_at_no_time_that_is_told(pool, look):
+    pool.executor.ignores_pause = True
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, grace=40.0)
+    await pool.state(first.id, "running")
+    second = await pool.submit("jemma", gpus=2)
+    await pool.state(first.id, "pausing")
+    await pool.later(41)
+    assert expectation(await look(second.id), pool.clock.now) == "Likely starts any moment."
+    await pool.later(20)
+    assert expectation(await look(second.id), pool.clock.now) == (
+        "It starts once a stopping job has left its GPUs, which is overdue: no time can be given."
+    )
 
 
 async def test_run_times_are_learnt_from_jobs_that_ended(pool, look):
@@ -546,7 +563,7 @@ async def test_a_line_of_questions_is_only_so_long(pool, ask, monkeypatch):
 @pytest.mark.parametrize("change", ["pause", "cancel"])
 async def test_a_job_that_its_user_stops_is_not_expected_to_go_on(pool, look, change):
     pool.executor.ignores_pause = pool.executor.ignores_kill = True
-    first = await pool.submit("susan", gpus=8, time_limit=1000.0, priority="high")
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, priority="high", grace=cache.FRESH)
     await pool.state(first.id, "running")
     second = await pool.submit("susan", gpus=8)
     assert (await look(second.id)).likely > pool.clock.now

@@ -85,7 +85,7 @@ async def test_what_is_done_to_a_waiting_job_is_told_too(pool):
     assert await told(pool, job.id) == [
         "Submitted by “susan” for the project “susan”.",
         "Put on hold by “admin”: The data moves.",
-        "Edited: “admin” changed its priority: A deadline.",
+        "Edited: “admin” changed its priority from train to high: A deadline.",
         "Released by “admin”.",
         "Handed over from “susan” to “joe” by “admin”.",
         "It was cancelled by “joe”.",

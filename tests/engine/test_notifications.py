@@ -132,6 +132,23 @@ async def test_the_end_of_a_sweep_tells_how_many_trials_failed(pool: Any) -> Non
     ]
 
 
+async def test_an_end_tells_the_run_time_and_the_pauses_that_the_duration_has_besides(pool: Any) -> None:
+    first = await running(pool, name="paused once")
+    await pool.later(120.0)
+    await pool.engine.pause(first.job, "susan")
+    await pool.state(first.job, "paused")
+    await pool.later(600.0)
+    await pool.engine.resume(first.job, "susan")
+    await pool.state(first.job, "running")
+    await pool.later(60.0)
+    pool.executor.end(pool.key(first.job), code=0)
+    ended = await pool.state(first.job, "succeeded")
+    assert (await told(pool))[-1] == (
+        "The job “paused once” succeeded. It ran for 3 min, without pauses of 10 min."
+    )
+    assert ended.ended - ended.started == 780.0
+
+
 async def test_an_end_and_a_failure_are_told_with_their_reasons(pool: Any) -> None:
     done = await running(pool, name="done")
     await pool.later(7500.0)

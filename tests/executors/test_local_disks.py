@@ -60,6 +60,26 @@ async def test_a_checkpoint_that_found_no_room_is_reported_until_one_is_saved(be
     await bench.gone(spec.key)
 
 
+async def test_a_result_that_waits_for_room_is_reported_until_it_is_written(bench: LocalBench) -> None:
+    spec = bench.code(
+        "import json, os, pathlib, time\n"
+        "first, last = {'at': 5, 'waits_for_room': 600}, {'waits_for_room': 0}\n"
+        "waits = (first, {'waits_for_room': 'long'}, {'step': 3}, last)\n"
+        "for line in waits:\n"
+        "    while line.get('waits_for_room') == 0 and not pathlib.Path('go').exists(): time.sleep(0.01)\n"
+        "    print(json.dumps(line), file=open(os.environ['SPRINGTIDE_REPORT'], 'a'))\n"
+    )
+
+    def until() -> list[float | None]:
+        return [each.room_until for each in bench.of_kind(Reported) if each.last.step == 3.0 or not each.last.step]
+
+    await bench.executor.launch(spec)
+    await bench.until(lambda: until()[-1:] == [605.0], "the wait")
+    (bench.state / "jobs" / "job" / "work" / "go").touch()
+    await bench.until(lambda: until()[-1:] == [None], "its end")
+    await bench.gone(spec.key)
+
+
 async def test_a_job_outlives_a_full_disk_and_its_end_is_recorded_when_there_is_room(bench: LocalBench) -> None:
     spec = bench.code(f"{READY}\nimport pathlib\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)")
     await bench.executor.launch(spec)

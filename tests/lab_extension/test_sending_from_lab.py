@@ -67,6 +67,30 @@ def test_a_cell_of_a_kernel_without_the_package_says_in_a_sentence_how_to_send_i
     expect(output).not_to_contain_text("run_cell_magic")
 
 
+def test_a_cell_that_is_refused_leaves_its_dialog_with_all_options(lab: Lab, context: BrowserContext) -> None:
+    cells = ["import threading\nlock = threading.Lock()", "print(lock)"]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = nbformat.v4.new_notebook(
+        metadata={"kernelspec": kernel}, cells=[nbformat.v4.new_code_cell(each) for each in cells]
+    )
+    nbformat.write(notebook, lab.root / "locked.ipynb")
+    tab = lab.open(context, "locked.ipynb")
+    ready(tab)
+    tab.locator(".jp-CodeCell .cm-content").first.click()
+    tab.keyboard.press("Shift+Enter")
+    expect(tab.locator(".jp-InputPrompt").first).to_have_text("[1]:")
+    tab.get_by_title(SEND).first.click()
+    tab.get_by_test_id("form-gpus").fill("2")
+    send(tab)
+    words = tab.get_by_test_id("send-words")
+    expect(words).to_contain_text("Nothing was sent: ")
+    expect(words).to_contain_text("lock")
+    expect(tab.get_by_test_id("form-gpus")).to_have_value("2")
+    expect(tab.locator(".jp-OutputArea-output")).to_have_count(0)
+    tab.get_by_role("button", name="Cancel").click()
+    expect(tab.get_by_test_id("send-words")).to_have_count(0)
+
+
 def test_the_button_of_a_markdown_cell_is_disabled_and_says_why(lab: Lab, context: BrowserContext) -> None:
     cells = [nbformat.v4.new_code_cell("6 * 7"), nbformat.v4.new_markdown_cell("# Words")]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -347,7 +371,9 @@ def test_wrong_arguments_of_a_script_are_marked_and_a_refusal_loses_nothing_that
     expect(dialog.get_by_test_id("form-line-wrong")).to_contain_text("No closing quotation.")
     expect(line).to_have_attribute("aria-invalid", "true")
     dialog.get_by_test_id("form-tags").fill("two words")
-    expect(dialog.get_by_test_id("form-tags-wrong")).to_contain_text("Tags[0] is “two words”; expected text of")
+    expect(dialog.get_by_test_id("form-tags-wrong")).to_contain_text(
+        "Tags: “two words” does not fit; expected text of"
+    )
     dialog.get_by_test_id("form-keep_last").fill("-1")
     expect(dialog.get_by_test_id("form-keep_last-wrong")).to_contain_text("Checkpoints kept is -1; expected")
     labels = set(dialog.locator("label").all_inner_texts())

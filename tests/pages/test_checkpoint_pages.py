@@ -133,6 +133,30 @@ def test_a_fork_runs_again_from_its_checkpoint_and_from_the_start_once_that_is_g
     expect(page.get_by_test_id("job-first")).to_contain_text("Run again of “train, from step 2")
 
 
+def test_many_checkpoints_are_folded_to_the_newest_the_best_and_their_size(visit: Visit, service: Service) -> None:
+    program = TRAIN.replace("range(int(found.step) if found else 0, 3)", "range(30)").replace(
+        "loss=1 / (step + 1)", "loss=abs(step - 11)"
+    )
+    job = service.submit("susan", "python3", "-c", program, name="many", keep_last=30, keep_best="loss")
+    service.until(job.id, lambda found: found.state == "succeeded")
+    page = visit("susan", f"jobs/{job.id}")
+    rows, total = page.get_by_test_id("checkpoint-row"), page.get_by_test_id("checkpoints-total")
+    expect(rows).to_have_count(4)
+    expect(rows).to_contain_text(["step 30", "step 29", "step 28", "step 12"])
+    expect(rows.last).to_contain_text("best loss")
+    expect(total).to_contain_text(re.compile(r"^30 checkpoints with [\d.]+ (B|kB|KiB|MiB)"))
+    page.get_by_test_id("checkpoints-all").click()
+    expect(rows).to_have_count(30)
+    expect(rows.get_by_text("best loss")).to_have_count(1)
+    expect(page.get_by_test_id("checkpoints-all")).to_have_text("Show fewer")
+    page.get_by_test_id("checkpoints-all").click()
+    rows.last.get_by_test_id("checkpoint-delete").click()
+    expect(page.get_by_test_id("checkpoint-question")).to_contain_text("Delete step 12?")
+    found = violations(page)
+    show_theme(page, "dark")
+    assert found + violations(page, **COLOURS) == []
+
+
 def test_a_checkpoint_is_deleted_after_a_question(visit: Visit, trained: wire.Job) -> None:
     page = visit("susan", f"jobs/{trained.id}")
     rows = page.get_by_test_id("checkpoint-row")

@@ -294,6 +294,40 @@ def test_runs_are_pinned_archived_tagged_and_noted_with_undo(
     service.until(runs["middle"].id, lambda job: job.note == "the best start")
 
 
+def test_a_selection_outlives_order_filters_and_pages_and_acts_on_shown_rows_alone(
+    visit: Visit, service: Service, runs: dict[str, wire.Job]
+) -> None:
+    page = open_ended(visit)
+    bar, hidden = page.get_by_test_id("selection"), page.get_by_test_id("selected-hidden")
+    page.get_by_test_id("select-all").check()
+    page.get_by_test_id("sort-argument.lr").click()
+    expect(page.get_by_test_id("row-name").first).to_have_text("slow")
+    expect(bar).to_contain_text("3 jobs selected")
+    expect(hidden).to_have_count(0)
+    page.get_by_test_id("search-jobs").fill("lr < 0.5")
+    expect(page.get_by_test_id("job-row")).to_have_count(2)
+    expect(bar).to_contain_text("3 jobs selected")
+    expect(hidden).to_contain_text("1 of them not in this list: nothing is done to it.")
+    page.get_by_test_id("selected-tag").click()
+    page.get_by_test_id("selection-text").fill("kept")
+    page.get_by_test_id("selection-save").click()
+    expect(page.get_by_test_id("selection-result")).to_contain_text("Tagged 2 jobs.")
+    assert service.run(service.engine.job(runs["fast"].id)).options.tags == ()
+    page.get_by_test_id("search-jobs").fill("lr > 50")
+    expect(page.get_by_test_id("job-row")).to_have_count(0)
+    expect(hidden).to_contain_text("3 of them not in this list: nothing is done to them.")
+    expect(page.get_by_test_id("selected-delete")).to_have_count(0)
+    page.get_by_test_id("search-jobs").fill("lr > 0.05")
+    expect(page.get_by_test_id("job-row")).to_have_count(2)
+    service.run(service.engine.deletions.delete(runs["slow"].id, "susan"))
+    expect(bar).to_contain_text("2 jobs selected")
+    expect(hidden).to_have_count(0)
+    page.get_by_test_id("search-jobs").fill("lr > 0.5")
+    expect(hidden).to_contain_text("1 of them")
+    page.get_by_test_id("selected-deselect-hidden").click()
+    expect(bar).to_contain_text("1 job selected")
+
+
 def test_ended_runs_are_deleted_after_a_question_and_leave_other_tabs(
     visit: Visit, service: Service, runs: dict[str, wire.Job]
 ) -> None:

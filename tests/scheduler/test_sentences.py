@@ -52,7 +52,10 @@ DRAINS: list[dict[str, Any]] = [
 ]
 """Drained nodes and GPUs, and until when they are."""
 TYPES = ((), ("v100",), ("v100", "t4"))
-STARTS = ("grows", "deep", "failed", "far", "gone", "large", "never", "occupied", "open", "working")
+STARTS = (
+    *("deep", "endless", "failed", "far", "gone", "grows", "large", "never", "occupied", "open", "overdue"),
+    "working",
+)
 REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
 UNSENT = ("interrupted", "login", "no-mail", "no-address", "not-set-up", "address-removed", "no-channel", "failed")
 MADE = {f"{kind}_{part}" for kind in ("paused", "shrunk", "moved") for part in ("names", "users", "projects")}
@@ -156,6 +159,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "engine-edited": [
         {"by": NAMES, "options": ("priority", "min_workers"), "detail": ("", "A deadline.")},
+        {"by": NAMES, "options": (("min_workers",),), "was": (("all",),), "now": (("2",),)},
         {"by": NAMES, "options": ((),), "project": NAMES, "detail": "a deadline"},
     ],
     "notify-edited": [{"name": NAMES, "by": NAMES}],
@@ -249,6 +253,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "running": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8),
         "never_saved": (0, 1), "deleted": (0, 1)},
         *[{"gpus": 1, "borrowed": 0, "workers": 1, "most": 1, "home": each} for each in HomeAccess],
+        {"gpus": (1, 8), "borrowed": 1, "workers": 1, "most": 1, "awaits_room": 1, "seconds": (-3.0, 590.0),
+         "until": 90.0},
         {**SLOW, "gpus": 8, "borrowed": 0, "workers": 2, "most": 2, "works": (0, 5), "longer": (0.0, 10_800.0)}],
     "pausing": [{"gpus": (0, 1, 8), "saved": (0, 1)}],
     "stopping": [{"gpus": (1, 8), "seconds": (-3.0, 0.5, 30.0, 90.0), "until": 90.0}, {"gpus": (1, 8)}],
@@ -325,6 +331,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "did-release": [{"by": ("", *NAMES), "project": ("", *NAMES)}],
     "did-edit": [
         {"by": NAMES, "options": ("priority", "min_workers"), "project": ("", *NAMES)},
+        {"by": NAMES, "options": (("priority", "workers"),), "was": (("train", "1"),), "now": (("60", "2"),)},
         {"by": NAMES, "options": ((),), "before": NAMES, "project": NAMES, "detail": "a deadline"},
     ],
     "did-give": [{"by": ("", *NAMES), "before": NAMES, "user": NAMES}],
@@ -360,7 +367,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "notify-limit-near": [{"name": NAMES, "seconds": (0.0, 90.0, 900.0)}],
     "notify-limit": [{"seconds": (300.0, 3600.0)}],
     "notify-saved": [{"step": (1.0, 41.0, 0.5)}],
-    "notify-ran": [{"seconds": (1.0, 7500.0)}],
+    "notify-ran": [{"seconds": (1.0, 7500.0), "paused": (0.0, 0.4, 300.0)}, {"seconds": 1.0}],
     "notify-many": [{"count": (1, 2, 1200)}, {"count": (50,), "failed": (49,), "succeeded-soon": (1,)}],
     "notify-more": [{"count": (1, 2, 1200)}],
     "notify-needs": [{"count": (2, 1200)}],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from dataclasses import replace as replaced
 from typing import Any
@@ -11,11 +12,13 @@ from msgspec.structs import replace
 
 from springtide.scheduler.forecast import (
     DEEP,
+    ENDLESS,
     FAR,
     GONE,
     NEVER,
     OPEN,
     OUTRUN,
+    OVERDUE,
     Stopping,
     StopTime,
     Window,
@@ -112,14 +115,6 @@ def test_a_time_limit_is_the_latest(pool):
     assert forecast(pool(before, Job("b", "vision", gpus=8))).starts["b"].latest == NOW + 1200
 
 
-def test_of_a_job_of_unknown_length_no_latest_time_is_claimed(pool):
-    window = forecast(pool(running("a", "vision", 8, 0), Job("b", "vision", gpus=8))).starts["b"]
-
-    assert window.earliest == NOW
-    assert window.likely is not None
-    assert window.latest is None
-
-
 def test_a_job_that_never_fits_has_no_start(pool):
     assert forecast(pool(Job("a", "vision", gpus=16))).starts["a"] == Window(None, None, None)
 
@@ -194,8 +189,29 @@ def test_what_cannot_be_told_says_why(pool):
     assert forecast(pool(Job("a", "vision", gpus=16))).starts["a"].why == NEVER
     assert forecast(far, ["b"], horizon=600.0).starts["b"].why == FAR
     assert forecast(far, ["nobody"]).starts["nobody"].why == GONE
-    assert forecast(pool(running("a", "vision", 8, 0), Job("b", "vision", gpus=8))).starts["b"].why == OPEN
     assert not forecast(far).starts["b"].why
+
+
+def test_no_time_is_told_behind_a_job_of_which_nothing_is_known(pool: Any) -> None:
+    for ran in (0.0, 5.0, 3_599.0, 90_000.0):
+        endless = running("a", "vision", 4, 0, started=NOW - ran)
+        known = running("c", "vision", 4, 4, expected=ran + 100.0, started=NOW - ran)
+        waiting = [Job("b", "vision", gpus=8), Job("d", "vision", gpus=4), Job("e", "vision", gpus=16)]
+        starts = forecast(pool(endless, known, *waiting)).starts
+        assert (starts["b"].likely, starts["b"].latest, starts["b"].why) == (None, None, ENDLESS)
+        assert starts["d"].likely is None or starts["d"].likely >= NOW + 100
+        assert starts["e"].why == NEVER, "even when the endless one has ended"
+
+
+def test_no_time_is_told_of_a_stop_that_takes_longer_than_it_may(pool: Any) -> None:
+    leaving = replace(running("a", "vision", 8, 0, expected=1000.0), phase=Phase.PAUSING)
+    placement = (Worker(0, "dgx", tuple(range(8))),)
+    coming = Job("b", "vision", gpus=8, priority=75, reserved=placement, expected=500.0)
+    overdue = Stopping("a", placement, StopTime(0.0, math.inf, math.inf))
+
+    window = forecast(pool(leaving, coming), stopping=[overdue]).starts["b"]
+
+    assert (window, window.why) == (Window(NOW, None, None), OVERDUE)
 
 
 def test_run_times_of_jobs_like_it_are_learnt_from(pool):

@@ -352,6 +352,18 @@ def test_arguments_that_do_not_fit_are_refused_at_once(here):
         capture(train, (), {}, here)
 
 
+def test_a_value_that_an_annotation_does_not_allow_is_refused_at_once(here):
+    def train(epochs: int, rate: float = 0.1):
+        return epochs
+
+    with pytest.raises(CaptureError, match=r"epochs is 2\.5; expected a whole number\. See train\(epochs"):
+        capture(train, (2.5,), {}, here)
+    with pytest.raises(CaptureError, match=r"rate is “high”; expected a number\."):
+        capture(train, (2,), {"rate": "high"}, here)
+    fine = capture(train, (True,), {"rate": 1}, here).arguments
+    assert {name: each.value for name, each in fine.items()} == {"epochs": True, "rate": 1}
+
+
 def test_a_parameter_may_be_called_like_those_of_the_call_itself(here, tmp_path):
     namespace = {"__name__": "__main__"}
     exec("def f(self, function, args): return self, function, args", namespace)

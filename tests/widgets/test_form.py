@@ -153,7 +153,12 @@ def test_what_is_typed_is_read_by_the_table_and_what_is_empty_stays_at_its_defau
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("tags", "fine, two words", "Tags[1] is “two words”; expected text of 1 to 64 characters without spaces"),
+        ("tags", "fine, two words", "Tags: “two words” does not fit; expected text of 1 to 64 characters without"),
+        (
+            "keep_best",
+            "loss:mx",
+            "Best checkpoint kept is “loss:mx”; expected the name of a reported number, with :min",
+        ),
         ("gpus", "-1", "GPUs is -1; expected a whole number from 0"),
         ("gpus", "four", "GPUs is “four”; expected a whole number"),
         ("time_limit", "soon", "expected a duration"),
@@ -272,6 +277,19 @@ def test_what_is_wrong_with_an_argument_is_said_beside_it(
     found = ask("arguments", work="double", arguments=typed)
     assert found.keys() == problems.keys()
     assert all(words in found[name] for name, words in problems.items())
+
+
+def test_a_value_that_an_annotation_does_not_allow_is_said_beside_its_parameter() -> None:
+    def train(epochs: int, rate: float | None = None, fast: bool = False, **more: int) -> None: ...
+
+    typed = {"epochs": "2.5", "rate": "'high'", "fast": "'no'", "*": "width=0.5"}
+    assert call_of(train, typed, {})[2] == {
+        "epochs": "epochs is 2.5; expected a whole number.",
+        "rate": "rate is “high”; expected a number.",
+        "fast": "fast is “no”; expected True or False.",
+        "*": "width is 0.5; expected a whole number.",
+    }
+    assert call_of(train, {"epochs": "3", "rate": "1", "*": "width=2"}, {})[2] == {}
 
 
 @pytest.mark.parametrize("text", ["open('x')", "1)(2", "rate=__import__('os')", "missing", "1 +"])

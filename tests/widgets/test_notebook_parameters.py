@@ -123,6 +123,20 @@ def test_a_value_that_is_no_plain_data_is_refused(here, study) -> None:
         capture("study.ipynb", (), {"lr": [object()]}, here)
 
 
+@pytest.mark.parametrize("words", [["-p", "epochs", "2.5"], ["-p", "lr", "fast"]])
+def test_a_value_that_its_parameter_cannot_have_is_refused_in_the_notebook_and_in_a_terminal(
+    here, study, words
+) -> None:
+    name, text = words[1:]
+    expected = {"epochs": r"epochs is 2\.5; expected a whole number\.", "lr": "lr is “fast”; expected a number"}[
+        name
+    ]
+    with pytest.raises(CaptureError, match=f"{expected}.* change the default in the notebook"):
+        capture("study.ipynb", (), {name: float(text) if text[0].isdigit() else text}, here)
+    with pytest.raises(UnfitError, match=expected):
+        capture_words(["study.ipynb", *words], here)
+
+
 def test_a_text_cannot_become_code(here, study) -> None:
     hostile = "'; import os; os.abort() #\n"
     source = cells_of(capture("study.ipynb", (), {"name": hostile}, here))[2].source

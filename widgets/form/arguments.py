@@ -12,7 +12,7 @@ import msgspec
 
 from springtide.scheduler.wording import given
 from springtide.widgets.errors import CaptureError, OptionError
-from springtide.widgets.submission.functions import check_arguments
+from springtide.widgets.submission.functions import check_arguments, declared, wrong_arguments
 
 REST = "*"
 """Name of the field for further arguments, for functions that take them."""
@@ -74,6 +74,8 @@ def call_of(
     if problems:
         return (), {}, problems
     args, kwargs = _bound(function, values, *further)
+    if wrong := wrong_arguments(function, args, kwargs):
+        return (), {}, {(name if name in values else REST): words for name, words in wrong.items()}
     try:
         check_arguments(function, args, kwargs)
     except CaptureError as error:
@@ -127,9 +129,8 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def _described(parameter: inspect.Parameter) -> Parameter:
     required = parameter.default is parameter.empty
-    kind = "" if parameter.annotation is parameter.empty else inspect.formatannotation(parameter.annotation)
     default = "" if required else _short(parameter.default)
-    return Parameter(name=parameter.name, default=default, required=required, type=kind[:80])
+    return Parameter(name=parameter.name, default=default, required=required, type=declared(parameter)[:80])
 
 
 def _short(value: object) -> str:

@@ -17,6 +17,7 @@ from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.arguments import rendered
 from springtide.scheduler.capture.imports import Imports, imports_of_tree, reached_imports
+from springtide.scheduler.capture.parameter_types import misfit
 from springtide.scheduler.wording import given, listed, plural
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.definitions import Parts, namespace_of
@@ -173,8 +174,40 @@ def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], wor
     )
 
 
+def wrong_arguments(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return why plain values do not fit the annotations of a function's parameters, by parameter.
+
+    Nothing is said of a call that does not fit the signature.
+    """
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return {}
+    found: dict[str, str] = {}
+    for name, value in bound.arguments.items():
+        parameter = bound.signature.parameters[name]
+        pairs = [(name, value)]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            pairs = [(name, each) for each in value]
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            pairs = list(value.items())
+        wrong = ((of, misfit(of, declared(parameter), each)) for of, each in pairs)
+        found |= {of: words for of, words in wrong if words}
+    return found
+
+
+def declared(parameter: inspect.Parameter) -> str:
+    """Return the annotation of a parameter as it is written, empty if there is none."""
+    annotation = parameter.annotation
+    if annotation is parameter.empty:
+        return ""
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
 def check_arguments(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raise `CaptureError` now if the call would fail in the job for want of an argument or a name."""
+    """Raise `CaptureError` now if the call would fail in the job: for an argument, a name, or a type."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -189,6 +222,9 @@ def check_arguments(function: Callable[..., Any], args: Sequence[Any], kwargs: M
     except TypeError as error:
         msg = f"{called(function)}{signature} cannot be called like this: {error}."
         raise CaptureError(msg) from None
+    if wrong := wrong_arguments(function, args, kwargs):
+        msg = f"{' '.join(wrong.values())} See {called(function)}{signature}."
+        raise CaptureError(msg)
 
 
 def source_of(function: Callable[..., Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from math import inf
 from statistics import median
 from typing import Final
 
@@ -13,6 +14,8 @@ from springtide.scheduler.store.records import Asked, AttemptState, JobRecord
 
 ALIKE: Final = 2
 """Number of kinds of a job, the most specific ones, whose pauses are like its own."""
+OVERDUE_AFTER: Final = 10.0
+"""Time beyond the longest stop after which nothing is known of its end, in seconds."""
 
 
 class StopTimes:
@@ -56,6 +59,8 @@ def _pauses(job: JobRecord) -> list[float]:
 
 
 def _left(whole: StopTime, passed: float) -> StopTime:
-    """Return the rest of a stop; beyond its likely time it may take the longest."""
+    """Return the rest of a stop; beyond its likely time it may take the longest, and when overdue any time."""
+    if passed > whole.longest + OVERDUE_AFTER:
+        return StopTime(0.0, inf, inf)
     likely = whole.likely if passed < whole.likely else whole.longest
     return StopTime(*(max(0.0, each - passed) for each in (whole.shortest, likely, whole.longest)))

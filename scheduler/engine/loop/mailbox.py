@@ -178,10 +178,11 @@ def with_times_shifted(observation: EngineObservation, seconds: float) -> Engine
                 started=None if started is None else started + seconds,
                 exit=None if ended is None else replace(ended, at=ended.at + seconds),
             )
-        case Reported(last=last, saved_at=saved_at):
+        case Reported(last=last, saved_at=saved_at, room_until=room_until):
             return replace(
                 observation,
                 last=replace(last, at=last.at + seconds),
                 saved_at=None if saved_at is None else saved_at + seconds,
+                room_until=None if room_until is None else room_until + seconds,
             )
     return observation

@@ -339,7 +339,7 @@ def _ended_attempt(before: JobRecord, after: JobRecord) -> AttemptRecord | None:
 
 
 def _end(job: JobRecord, now: float) -> Iterator[Told]:
-    ran = (Reason("notify-ran", {"seconds": job.standing.ran}),) if job.standing.ran >= 1 else ()
+    ran = (_ran(job),) if job.standing.ran >= 1 else ()
     why = (job.standing.reason,) if job.standing.reason is not None else ()
     if job.state is JobState.FAILED:
         yield NotificationEvent.FAILED, _title("notify-failed", job), (*why, *ran)
@@ -350,6 +350,13 @@ def _end(job: JobRecord, now: float) -> Iterator[Told]:
     elif job.state is JobState.CANCELLED and job.standing.by != job.spec.user:
         by = job.standing.by
         yield NotificationEvent.ENDED, _title("notify-cancelled", job, by), ran if by else (*why, *ran)
+
+
+def _ran(job: JobRecord) -> Reason:
+    """Return the run time of a job that has ended, and the rest of its duration, in seconds."""
+    ran, started, ended = job.standing.ran, job.standing.started, job.standing.ended
+    paused = 0.0 if started is None or ended is None else max(0.0, ended - started - ran)
+    return Reason("notify-ran", {"seconds": ran, "paused": paused})
 
 
 def _interruption(job: JobRecord, ended: AttemptRecord) -> Iterator[Told]:

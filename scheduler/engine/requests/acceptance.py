@@ -22,7 +22,7 @@ from springtide.scheduler.resources.per_gpu import ROUNDING, UNSPECIFIED, PerGpu
 from springtide.scheduler.store.records import JobSpec, TrialsSpec
 from springtide.scheduler.store.tables import ProjectRecord
 from springtide.scheduler.wire import ImageContents
-from springtide.scheduler.wire.submission import NEEDS_GPUS
+from springtide.scheduler.wire.submission import NEEDS_GPUS, JobOptions
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 MAX_LENGTH: Final = 200
@@ -33,7 +33,6 @@ MAX_SHOWN = 12
 """Maximum number of patterns that a refusal names."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]*", re.ASCII)
 _PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._/:@+*-]*", re.ASCII)
-_METRIC = re.compile(r"[^:]+(:(min|max))?")
 MAX_NAMES = 64
 """Maximum number of parameters of one trial."""
 
@@ -46,21 +45,10 @@ def check_program(submission: wire.Submission, settings: EngineSettings) -> None
     if missing is not None:
         raise invalid_field("argv", *missing)
     _check_files(submission.files, settings)
-    check_kept(submission.keep_best)
     if submission.resume is not None:
         wrong = resuming.problem(submission.resume, submission.kind, submission.argv)
         if wrong is not None:
             raise invalid_field("resume", *wrong)
-
-
-def check_kept(best: str | None) -> None:
-    """Raise `Refusal` for a metric of the best checkpoint that no job can report."""
-    if best is not None and (_METRIC.fullmatch(best) is None or not wording.is_printable(best)):
-        raise invalid_field(
-            "keep_best",
-            f"{given(best)} is no name of a reported number, with :min or :max after it.",
-            "Examples: loss, accuracy:max",
-        )
 
 
 def checked_outputs(patterns: Sequence[str]) -> tuple[str, ...]:
@@ -257,8 +245,19 @@ def nodes_with_enough(spec: JobSpec, nodes: Sequence[Node], of_type: str) -> Seq
         "cpus" if asked.cpus > most.cpus > 0 else "memory",
         f"{wanted} were asked for with {gpus} per worker, which no {node} has for {gpus}: the nearest "
         f"has {there}.",
-        f"Ask for less, or for more GPUs per worker: each comes with {each} there.",
+        f"Ask for less{_with_more_gpus(options, nodes)}: each GPU comes with {each} there.",
     )
+
+
+def _with_more_gpus(options: JobOptions, nodes: Sequence[Node]) -> str:
+    """Return ``, or for 4 GPUs per worker``, which come with what a worker asks for; empty if no node has them."""
+    fitting = [
+        number
+        for node in nodes
+        for number in range(options.gpus + 1, node.gpus + 1)
+        if node.per_gpu.holds(PerGpu((options.cpus or 0.0) / number, (options.memory or 0) / number))
+    ]
+    return f", or for {wording.gpus(min(fitting))} per worker" if fitting else ""
 
 
 def _nodes_with_rdma(spec: JobSpec, nodes: Sequence[Node], of_type: str) -> Sequence[Node]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -16,6 +16,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Reason
 from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field
 from springtide.scheduler.store.records import Edited, JobRecord, JobSpec
+from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wording import exactly, given
 from springtide.scheduler.workload import Workload
 
@@ -104,11 +105,27 @@ def _edited(
 
 def _did(before: JobSpec, after: JobSpec, reason: str, by: str) -> Reason:
     """Return who changed which options of a job, and from which project to which it was moved."""
-    was, now = _shown(before), _shown(after)
-    options = tuple(name for name in wire.OPTIONS_EDITED if was[name] != now[name])
+    values = _values(before, after, wire.OPTIONS_EDITED)
     moved = before.project if before.project != after.project else ""
     to = after.project if moved else ""
-    return messages.did("edit", by, options=options, before=moved, project=to, detail=reason)
+    return messages.did("edit", by, **values, before=moved, project=to, detail=reason)
+
+
+def _values(before: JobSpec, after: JobSpec, options: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return which of the options differ, and their values before and after in words."""
+    was, now = _shown(before), _shown(after)
+    differ = tuple(name for name in options if was[name] != now[name])
+    return {
+        "options": differ,
+        "was": tuple(_in_words(name, was[name]) for name in differ),
+        "now": tuple(_in_words(name, now[name]) for name in differ),
+    }
+
+
+def _in_words(name: str, value: Any) -> str:
+    """Return the value of an option as sentences have it."""
+    option = wire.OPTIONS[name]
+    return exactly(value) if option.kind is Kind.DURATION and value is not None else option.shown(value)
 
 
 def _record(transaction: Transaction, before: JobSpec, after: JobSpec, reason: str, by: str) -> None:
@@ -128,10 +145,10 @@ def _tell(transaction: Transaction, before: JobSpec, after: JobSpec, reason: str
     """Note for the owner who changed what of her job, and why."""
     job = transaction.job(after.id)
     assert job is not None
-    was, now = _shown(before), _shown(after)
-    changed = tuple(name for name in wire.OPTIONS_EDITED if was[name] != now[name])
+    values = _values(before, after, wire.OPTIONS_EDITED)
     moved = before.project if before.project != after.project else ""
-    transaction.put_job(job.with_standing(edited=Edited(by, changed, moved, reason, transaction.now)))
+    edit = Edited(by, moved=moved, reason=reason, at=transaction.now, **values)
+    transaction.put_job(job.with_standing(edited=edit))
 
 
 def _leave_to_owner(transaction: Transaction, before: JobSpec, after: JobSpec) -> None:
@@ -142,9 +159,12 @@ def _leave_to_owner(transaction: Transaction, before: JobSpec, after: JobSpec) -
     if edit is None:
         return
     was, now = _shown(before), _shown(after)
-    options = tuple(name for name in edit.options if was[name] == now[name])
+    kept = [place for place, name in enumerate(edit.options) if was[name] == now[name]]
+    options, earlier, present = (
+        tuple(values[place] for place in kept if values) for values in (edit.options, edit.was, edit.now)
+    )
     moved = edit.moved if before.project == after.project else ""
-    left = edit._replace(options=options, moved=moved) if options or moved else None
+    left = edit._replace(options=options, was=earlier, now=present, moved=moved) if options or moved else None
     transaction.put_job(job.with_standing(edited=left))
 
 

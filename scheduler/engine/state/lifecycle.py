@@ -113,6 +113,7 @@ def start(
         not_before=0.0,
         step=job.standing.saved_step,
         unsaved=None,
+        room_until=None,
         edited=None,
         lost_result="",
         reason=why,
@@ -304,6 +305,7 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
         saved=_shifted(standing.saved, seconds),
         deleted=_shifted(standing.deleted, seconds),
         unsaved=_shifted(standing.unsaved, seconds),
+        room_until=_shifted(standing.room_until, seconds),
         reported=_shifted(standing.reported, seconds),
     )
     if live is None:
@@ -363,6 +365,7 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         best_step=best,
         **_saved(job, report),
         unsaved=report.unsaved_at,
+        room_until=report.room_until,
         outcome=standing.outcome if report.trial is None else _outcome(report.trial),
         lost_result=report.lost_result,
     )

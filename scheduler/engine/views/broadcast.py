@@ -176,15 +176,20 @@ class Broadcast:
 
     def _has_other_reason(self, job_id: str) -> bool:
         """Return whether a report changes a sentence about its job."""
-        saved, lost = self._has_saved_now(job_id), self._has_lost_otherwise(job_id)
+        saved, lost = self._has_saved_now(job_id), self._lacks_otherwise(job_id)
         return saved or lost
 
-    def _has_lost_otherwise(self, job_id: str) -> bool:
-        """Return whether a job has lost other things than before: metrics that were finite, or its checkpoints."""
+    def _lacks_otherwise(self, job_id: str) -> bool:
+        """Return whether a job lacks other things than before: finite metrics, its checkpoints, or room."""
         job = self._read_model.state.jobs.get(job_id)
         lost: frozenset[str] = frozenset()
         if job is not None:
-            lost = frozenset([*job.standing.not_finite, *([""] if job.checkpoints_deleted else [])])
+            lacks = {
+                " checkpoints": job.checkpoints_deleted,
+                " saved": job.standing.unsaved is not None,
+                " room": job.standing.room_until is not None,
+            }
+            lost = frozenset([*job.standing.not_finite, *(what for what, is_so in lacks.items() if is_so)])
         if lost == self._lost.get(job_id, frozenset()):
             return False
         self._lost.pop(job_id, None)

@@ -421,12 +421,14 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext, at: floa
         now = messages.starting(live.gpus, context.borrowing.of(job), packages, job.standing.home)
     else:
         borrowed, unsaved = context.borrowing.of(job), job.standing.unsaved is not None
+        until = job.standing.room_until
         now = messages.running(
             live.gpus,
             borrowed,
             len(live.placement),
             job.spec.options.workers,
             unsaved=unsaved,
+            room=None if until is None else (until - at, until),
             never_saved=_never_saved(job, context),
             deleted=job.checkpoints_deleted,
             unused=_unused(job, context),

@@ -21,6 +21,8 @@ MAX_NAME = 128
 MAX_CURVE = 100
 MAX_TEXT = 1000
 MAX_COUNT = 1 << 40
+LONGEST_WAIT = 86_400.0
+"""Maximum time that a result may wait for room, in seconds."""
 READ_SIZE = 1 << 19
 """Number of bytes that are read from the file at a time."""
 MAX_READ = 1 << 24
@@ -77,7 +79,14 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         found=_checkpoint(decoded.get("found"), now),
         numbered=named is not None,
         left_out=_count(decoded.get("left_out")),
+        waits_for_room=_seconds(decoded.get("waits_for_room")),
     )
+
+
+def _seconds(given: Any) -> float | None:
+    """Return a time of at most `LONGEST_WAIT`, None for any other value."""
+    seconds = _number(given)
+    return seconds if seconds is not None and 0 <= seconds <= LONGEST_WAIT else None
 
 
 def _count(given: Any) -> int:

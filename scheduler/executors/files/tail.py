@@ -46,6 +46,7 @@ class Tail:
         self._unreported: Report | None = None
         self._saved: Report | None = None
         self._unsaved_at: float | None = None
+        self._room_until: float | None = None
         self._damaged = False
         self._trial: TrialReport | None = None
         self._milestones: set[Milestone] = set()
@@ -148,6 +149,8 @@ class Tail:
             elif report.unsaved and report.attempt == self._key.attempt:
                 self._unsaved_at = report.at
             if report.attempt == self._key.attempt:
+                if report.waits_for_room is not None:
+                    self._room_until = report.at + report.waits_for_room if report.waits_for_room else None
                 self._unreported = _together(self._unreported, report)
                 self._extremes = with_values(self._extremes, report.values, report.step)
                 self._not_finite = since(self._not_finite, report.values, report.step)
@@ -183,6 +186,7 @@ class Tail:
                 extremes,
                 self._not_finite,
                 self._damaged,
+                self._room_until,
             )
         ]
 

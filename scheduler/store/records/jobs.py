@@ -331,7 +331,7 @@ class Hold(NamedTuple):
 class Edited(NamedTuple):
     """An edit of a job by somebody else than its owner: who, which options, from which project, and why.
 
-    ``moved`` is empty if the job stayed in its project.
+    ``moved`` is empty if the job stayed in its project. ``was`` and ``now`` are the options' values in words.
     """
 
     by: str
@@ -339,6 +339,8 @@ class Edited(NamedTuple):
     moved: str = ""
     reason: str = ""
     at: float = 0.0
+    was: tuple[str, ...] = ()
+    now: tuple[str, ...] = ()
 
 
 class Act(NamedTuple):
@@ -362,7 +364,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     ``extremes`` has the smallest and the largest reported value of each metric, ``not_finite`` the steps since
     which metrics are not finite.
     ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint; ``unsaved`` is when a
-    later one did not fit on the disk; ``warned`` says that its time limit was near once.
+    later one did not fit on the disk, ``room_until`` until when its result waits for room; ``warned`` says that
+    its time limit was near once.
     ``quick`` is the number of the last attempts in a row that ended after a short time although the pool had not
     asked them to. ``checkpoint`` is the one that ``saved`` is about, if it was recognised among the job's files
     and the job did not report it. ``deleted`` is when the newest of its deleted checkpoints was saved: earlier
@@ -409,6 +412,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Checkpoint | None = None
     deleted: float | None = None
     unsaved: float | None = None
+    room_until: float | None = None
     quick: int = 0
     lost_result: str = ""
     warned: bool = False

@@ -104,7 +104,12 @@ async function sendCell(panel, shared, server) {
   const name = number === null ? "this cell" : `cell In [${number}]`;
   const { OutputArea } = shared["@jupyterlab/outputarea"];
   const look = () => server.preview({ cell: text, number });
-  const send = (typed) => OutputArea.execute(codeOf(text, typed), cell.outputArea, panel.sessionContext);
+  const send = async (typed) => {
+    const reply = await OutputArea.execute(codeOf(text, typed), cell.outputArea, panel.sessionContext);
+    if (reply?.content.status !== "error") return;
+    cell.outputArea.model.clear(); // the dialog says it, and asks again
+    throw new Error(reply.content.evalue);
+  };
   await sendWithOptions({ name, look, send }, shared, server);
 }
 

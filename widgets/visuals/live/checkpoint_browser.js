@@ -8,6 +8,9 @@ import { rerunForm } from "../views/rerun_form.js";
 const LOOK_AGAIN_S = 20;
 const READ_AGAIN_S = 5;
 const MOST_VALUES = 4;
+/** The most checkpoints that are listed without a fold, and how many of the newest are in front of it. */
+const MOST_LISTED = 6;
+const NEWEST = 3;
 
 export class CheckpointBrowser {
   /**
@@ -24,6 +27,8 @@ export class CheckpointBrowser {
     this.editor = editor;
     this.isOpen = !isFold;
     this.list = null;
+    this.showsAll = false;
+    this.kept = null;
     this.problem = null;
     this.read = { at: -Infinity, standing: null, busy: false };
     this.#forget();
@@ -37,6 +42,7 @@ export class CheckpointBrowser {
 
   /** Reads the list if the job may have saved since; call it at each drawing. */
   follow(job) {
+    this.kept = job.options.keep_best;
     if (!this.isOpen || this.read.busy || document.hidden || job.trials) return;
     const standing = `${job.state} ${job.attempt} ${job.saved}`;
     const passed = clockNow() - this.read.at;
@@ -95,17 +101,38 @@ export class CheckpointBrowser {
     const { items, text } = this.list;
     if (!items.length)
       return [problem, h("p", { key: "none", class: "st-muted", "data-testid": "no-checkpoints" }, clean(text))];
+    const best = bestOf(items, this.kept);
+    const isLong = items.length > MOST_LISTED;
+    const isShown = (item, place) =>
+      place < NEWEST || item === best || item.needed || item.name === this.asked || this.#forks(item);
+    const toggle = () => {
+      this.showsAll = !this.showsAll;
+      this.changed();
+    };
     return [
       problem,
+      isLong &&
+        h(
+          "p",
+          { key: "total", class: "st-muted", "data-testid": "checkpoints-total" },
+          `${count(items.length, "checkpoint")} with ${size(items.reduce((sum, item) => sum + item.size, 0))}. `,
+          button("checkpoints-all", this.showsAll ? "Show fewer" : `Show all ${amount(items.length)}`, toggle, {
+            "aria-expanded": String(this.showsAll),
+          }),
+        ),
       h(
         "ul",
         { key: "list", class: "st-files", "data-testid": "checkpoints" },
-        items.map((item) => this.#row(item, isOwn)),
+        (isLong && !this.showsAll ? items.filter(isShown) : items).map((item) => this.#row(item, isOwn, item === best)),
       ),
     ];
   }
 
-  #row(item, isOwn) {
+  #forks({ name }) {
+    return this.editor.isOpen && this.editor.checkpoint?.name === name;
+  }
+
+  #row(item, isOwn, isBest) {
     const name = item.step === null ? clean(item.name) : `step ${amount(item.step)}`;
     const values = Object.entries(item.values).slice(0, MOST_VALUES);
     const about = [
@@ -113,9 +140,10 @@ export class CheckpointBrowser {
       item.step !== null && item.by && clean(item.name),
       item.by && clean(item.by),
       ...values.map(([metric, value]) => `${clean(metric)} ${amount(value)}`),
+      isBest && `best ${clean(metricOf(this.kept).name)}`,
       item.needed && (item.for_population ? "the population may continue from it" : "the job resumes from it"),
     ].filter(Boolean);
-    const isForked = this.editor.isOpen && this.editor.checkpoint?.name === item.name;
+    const isForked = this.#forks(item);
     const isAsked = this.asked === item.name;
     const fork = () => (isForked ? this.editor.close() : this.#fork({ name: item.name, words: name }));
     return h(
@@ -193,4 +221,20 @@ export class CheckpointBrowser {
     }
     this.changed();
   }
+}
+
+/** The metric of the option `keep_best`: its name, and whether the largest value is the best. */
+function metricOf(kept) {
+  const [name, order] = kept.split(":");
+  return { name, isLargest: order === "max" };
+}
+
+/** The checkpoint that is kept as the best one; null if none is, or none has a value. */
+function bestOf(items, kept) {
+  if (!kept) return null;
+  const { name, isLargest } = metricOf(kept);
+  const valued = items.filter(({ values }) => Number.isFinite(values[name]));
+  const better = (one, other) =>
+    isLargest ? one.values[name] > other.values[name] : one.values[name] < other.values[name];
+  return valued.reduce((best, item) => (best === null || better(item, best) ? item : best), null);
 }

@@ -12,11 +12,13 @@ export class JobList {
    * @param feed the `PoolFeed`
    * @param ask promises a page of jobs from the API, or null for none
    * @param belongs whether an unlisted job may belong to the list
+   * @param dropped called with the id of each job that is deleted, also of an unlisted one
    */
-  constructor(feed, ask, belongs) {
+  constructor(feed, ask, belongs, dropped = () => {}) {
     this.feed = feed;
     this.ask = ask;
     this.belongs = belongs;
+    this.dropped = dropped;
     this.views = new Set();
     this.listed = null;
     this.next = null;
@@ -70,6 +72,7 @@ export class JobList {
 
   /** Takes out a job that was deleted. */
   drop(id) {
+    this.dropped(id);
     if (!this.listed?.some((live) => live.job.id === id)) return;
     this.#list(this.listed.filter((live) => live.job.id !== id));
     this.readSoon();

@@ -55,6 +55,7 @@ class RunList {
       feed,
       () => this.#ask(),
       (job) => this.filters.everybody || feed.isOwn(job),
+      (id) => this.selection.forget(id),
     );
     this.selection = new Selection(() => this.view?.now(), feed, {
       reread: () => this.list.read(true),
@@ -182,7 +183,7 @@ class RunList {
   #turn(cursors) {
     this.cursors = cursors;
     this.columns.widened();
-    this.selection.clear();
+    this.selection.close();
     this.list.read(true);
     this.view.draw();
   }

@@ -2,7 +2,7 @@
 
 import { h, memory } from "../base/dom.js";
 import { boardLink, button, isEnding, isFinal } from "../base/glyphs.js";
-import { clean, count, listed, size } from "../base/words.js";
+import { amount, clean, count, listed, size } from "../base/words.js";
 import { interventionForm } from "../views/intervention_form.js";
 import { Intervention } from "./intervention.js";
 
@@ -34,6 +34,8 @@ const BACK = {
 };
 /** Actions after which the list is read again: jobs leave it or come back. */
 const MOVES = new Set(["archive", "unarchive", "pin", "unpin"]);
+/** Actions after which a job is deselected: most lists do not have it any more. */
+const LEAVE = new Set(["archive", "unarchive"]);
 const MOST_AGAIN = 20;
 const MOST = 200;
 const MOST_COMPARED = 20;
@@ -118,24 +120,22 @@ export class Selection {
   }
 
   set(id, chosen) {
-    if (chosen) this.ids.add(id);
-    else this.ids.delete(id);
-    this.confirming = null;
-    this.erasing = null;
-    this.outcome = null;
-    this.changed();
+    this.setAll([{ id }], chosen);
   }
 
   setAll(jobs, chosen) {
-    this.ids = new Set(chosen ? jobs.map(({ id }) => id) : []);
+    for (const { id } of jobs) {
+      if (chosen) this.ids.add(id);
+      else this.ids.delete(id);
+    }
     this.confirming = null;
     this.erasing = null;
     this.outcome = null;
     this.changed();
   }
 
-  clear() {
-    this.ids.clear();
+  /** Closes the open question or form: other rows are shown. What is selected stays. */
+  close() {
     this.confirming = null;
     this.erasing = null;
     this.writing = null;
@@ -143,12 +143,16 @@ export class Selection {
     this.outcome = null;
   }
 
-  /** The bar over the table; nothing without a selection and an outcome. */
+  /**
+   * The bar over the table; nothing without a selection and an outcome. Actions are for the selected jobs among `jobs`,
+   * the rows that are shown.
+   */
   draw(jobs) {
     const chosen = jobs.filter((job) => this.ids.has(job.id));
     this.shown = new Map(chosen.map((job) => [job.id, job]));
     const able = chosen.filter((job) => this.#may(job));
-    if (!chosen.length && !this.outcome) return null;
+    const hidden = this.ids.size - chosen.length;
+    if (!this.ids.size && !this.outcome) return null;
     return h(
       "div",
       {
@@ -158,9 +162,25 @@ export class Selection {
         "aria-label": "Selected jobs",
         "data-testid": "selection",
       },
-      chosen.length > 0 && h("strong", { key: "number" }, `${count(chosen.length, "job")} selected`),
+      this.ids.size > 0 && h("strong", { key: "number" }, `${count(this.ids.size, "job")} selected`),
+      hidden > 0 && this.#hidden(hidden),
       chosen.length > 0 && this.#content(chosen, able),
       this.outcome && this.#result(),
+    );
+  }
+
+  /** How many of the selected jobs have no row here, and the button that deselects them. */
+  #hidden(number) {
+    const deselect = () => {
+      this.ids = new Set(this.shown.keys());
+      this.changed();
+    };
+    const words = `${amount(number)} of them not in this list: nothing is done to ${number === 1 ? "it" : "them"}`;
+    return h(
+      "span",
+      { key: "hidden", role: "status", "data-testid": "selected-hidden" },
+      `${words}. `,
+      this.#button("deselect-hidden", `Deselect ${amount(number)}`, deselect),
     );
   }
 
@@ -366,13 +386,12 @@ export class Selection {
   /** Notes why nothing was done to a job; one that is not there any more leaves the list. */
   #refuse(outcome, jobs, id, problem) {
     outcome.refuse(whyNot(problem), 1, [nameOf(jobs.find((job) => job.id === id) ?? { id })]);
-    if (GONE.has(problem.code)) this.#forget(id);
+    if (GONE.has(problem.code)) this.feed.hearDeleted(id);
   }
 
-  /** A deleted job leaves the list and the selection; after any other action the jobs stay selected. */
-  #forget(id) {
+  /** Takes a job out of the selection that is not there any more. */
+  forget(id) {
     this.ids.delete(id);
-    this.feed.hearDeleted(id);
   }
 
   #erasure(jobs) {
@@ -437,7 +456,8 @@ export class Selection {
         const { results } = await this.feed.call("POST", "jobs/actions", { action, jobs: chosen, ...more });
         for (const { id, job, deletion, problem } of results) {
           if (job) this.feed.hearJob(job);
-          if (deletion) this.#forget(id);
+          if (deletion) this.feed.hearDeleted(id);
+          if (job && LEAVE.has(action)) this.forget(id);
           if (job ?? deletion) outcome.done.push(job ?? deletion);
           else this.#refuse(outcome, jobs, id, problem);
         }

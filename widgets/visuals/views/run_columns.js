@@ -21,6 +21,7 @@ const MORE = [
   {
     name: "duration",
     order: "-duration",
+    about: "From the first start to the end, pauses included",
     draw: ({ job, now }) => (job.started ? lasted(job.started, job.ended, now) : NONE),
   },
   { name: "note", order: "note", draw: ({ job }) => drawNote(job) },

@@ -184,7 +184,7 @@ function drawAll({ jobs, selection }) {
 }
 
 function drawHead(column, chosen, { choose }) {
-  const { name, order } = column;
+  const { name, order, about } = column;
   const key = keyOf(column);
   if (!order) return h("th", { key, scope: "col", "data-column": key }, name);
   const isFirst = chosen === order;
@@ -196,6 +196,7 @@ function drawHead(column, chosen, { choose }) {
     { key, scope: "col", "aria-sort": sorted, "data-column": key },
     button(`sort-${key}`, [name, sortMark(sorted)], () => choose({ order: isFirst ? reversed : order }), {
       class: "st-sort",
+      title: about,
     }),
   );
 }
