@@ -44,13 +44,15 @@ ERRORS = (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryEr
 class Parameter:
     """A parameter as people read it. ``text`` is its default, ``type`` its annotation or the type of the default.
 
-    ``before`` is the default that typed values are compared with, None if the notebook computes it.
+    ``before`` is the default that typed values are compared with, None if the notebook computes it. ``annotated``
+    says that its type is its annotation.
     """
 
     name: str
     text: str
     type: str
     before: Argument | None
+    annotated: bool = False
 
 
 UNDECLARED: Final = Parameter("", "", "", None)
@@ -109,7 +111,7 @@ def typed_parameters(cells: Cells, typed: Mapping[str, str]) -> tuple[dict[str, 
         except BadArgument as error:
             problems[name] = f"{error.message} {OTHER_TYPE}"
             continue
-        if wrong := misfit(name, parameter.type, value):
+        if wrong := misfit(name, _expected_of(parameter), value):
             problems[name] = f"{wrong} {OTHER_TYPE}"
         else:
             values[name] = value
@@ -118,9 +120,16 @@ def typed_parameters(cells: Cells, typed: Mapping[str, str]) -> tuple[dict[str, 
 
 
 def misfits(cells: Cells, values: Mapping[str, Any]) -> list[str]:
-    """Return why values do not fit the types of the parameters, by their annotations or their defaults."""
-    known = {each.name: each.type for each in parameters(cells)}
+    """Return why values do not fit the types of the parameters, by their annotations or their defaults.
+
+    A default that is a whole number lets any number fit.
+    """
+    known = {each.name: _expected_of(each) for each in parameters(cells)}
     return [wrong for name, value in values.items() if (wrong := misfit(name, known.get(name, ""), value))]
+
+
+def _expected_of(parameter: Parameter) -> str:
+    return "float" if not parameter.annotated and parameter.type == "int" else parameter.type
 
 
 def names(cells: Cells) -> list[str]:
@@ -187,7 +196,7 @@ def _parameter(name: str, assigned: _Assigned) -> Parameter:
     shown = as_python(before.value) if isinstance(before.value, bool) else before.text or as_python(before.value)
     text = "hidden" if before.hidden else shown
     kind = "" if found[name] is None else type(found[name]).__name__
-    return Parameter(name, _short(text), _short(assigned.annotation or kind), before)
+    return Parameter(name, _short(text), _short(assigned.annotation or kind), before, bool(assigned.annotation))
 
 
 def _whole(name: str, value: Any) -> Argument:

@@ -153,14 +153,15 @@ def test_a_value_that_its_parameter_cannot_have_is_refused_as_typed_and_as_given
     for name, text, expected in (
         ("epochs", "2.5", "a whole number"),
         ("epochs", "3.0", "a whole number"),
-        ("steps", "0.5", "a whole number"),
         ("rate", "'high'", "a number"),
     ):
         values, problems = typed_parameters(cells, {name: text})
         said = f"{name} is {text.replace(chr(39), '“', 1).replace(chr(39), '”')}; expected {expected}."
         assert (values, problems) == ({}, {name: f"{said} {OTHER_TYPE}"})
         assert misfits(cells, {name: ast.literal_eval(text)}) == [said]
-    fine = {"epochs": 4, "steps": True, "rate": 1, "fast": 0, "name": 10, "other": 2.5}
+    fine = {"epochs": 4, "steps": 0.5, "rate": 1, "fast": 0, "name": 10, "other": 2.5}
+    assert misfits(cells, {"steps": "many"}) == ["steps is “many”; expected a number."]
+    assert typed_parameters(cells, {"steps": "0.5"}) == ({"steps": 0.5}, {})
     assert misfits(cells, {**fine, "rate": None}) == misfits(cells, fine) == []
 
 
