@@ -11,11 +11,11 @@ import click
 
 from springtide.hub_extension.commands.interventions import Amount
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
-from springtide.hub_extension.commands.times import LastMoment, Moment, end_words, local, with_weekday
+from springtide.hub_extension.commands.times import LastMoment, Moment, end_words, with_weekday
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import BookingView, Weekly, durations
 from springtide.scheduler.wire.moments import EXAMPLES
-from springtide.scheduler.wording import given, listed
+from springtide.scheduler.wording import given, listed, with_offset
 
 NONE = "No bookings. Make one: springtide book NODE --from 'friday 18:00' --for 2h"
 
@@ -143,8 +143,8 @@ def bookings(*, as_json: bool) -> None:
     rows = [
         (
             each.number,
-            local(each.start),
-            local(each.end),
+            with_offset(each.start),
+            with_offset(each.end),
             described(each),
             each.repeats,
             "yes" if each.begun else "",

@@ -8,7 +8,6 @@ from itertools import pairwise
 from math import inf
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.requests import drains, quotas
 from springtide.scheduler.engine.state import booked
 from springtide.scheduler.engine.state.endings import check_until
@@ -19,7 +18,7 @@ from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field,
 from springtide.scheduler.repeats import NoRepeatError, Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, EndingKind
-from springtide.scheduler.wording import count, given, quoted
+from springtide.scheduler.wording import count, given, quoted, utc
 
 MOST = 1000
 """Maximum number of bookings at a time."""
@@ -181,7 +180,7 @@ def _check_quotas(transaction: Transaction, booking: BookingRecord) -> None:
         )
         for refusal in _exceeding_at(transaction, at, was, becomes, (booking.project,)):
             hint = _hint_of_sums(transaction, booking)
-            raise replace_message(refusal, f"From {messages.utc(at)} on: {refusal.message}", hint)
+            raise replace_message(refusal, f"From {utc(at)} on: {refusal.message}", hint)
 
 
 def _hint_of_sums(transaction: Transaction, booking: BookingRecord) -> str:
@@ -238,10 +237,10 @@ def _checked(transaction: Transaction, request: wire.BookingRequest, by: str) ->
     check_until(end, now)
     start = start if repeats is not None else max(start, now)
     if end == start:
-        message = f"Its start and its end are both {messages.utc(start)}: that is no time."
+        message = f"Its start and its end are both {utc(start)}: that is no time."
         raise Refusal(422, "invalid", message, field="end", hint="Give an end after the start.")
     if end < start:
-        message = f"It would end at {messages.utc(end)}, before its start at {messages.utc(start)}."
+        message = f"It would end at {utc(end)}, before its start at {utc(start)}."
         raise Refusal(422, "invalid", message, field="end", hint="Give an end after the start.")
     if len(transaction.bookings) >= MOST:
         raise Refusal(409, "too_many", f"There are {MOST} bookings already.", hint="Cancel some of them.")

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import UNSET
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.messages import utc
 from springtide.scheduler.engine.requests import bookings, presets, quotas, ranges
 from springtide.scheduler.engine.state.booked import changed_quotas
 from springtide.scheduler.engine.state.endings import check_until, end_at, until_of, value_before
@@ -30,6 +29,7 @@ from springtide.scheduler.store.tables import (
     RuleScope,
 )
 from springtide.scheduler.wire.wrong_values import wrong
+from springtide.scheduler.wording import utc
 
 Members = Mapping[str, Sequence[str]]
 FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Final
 
-from springtide.scheduler import wire
+from springtide.scheduler import wire, wording
+from springtide.scheduler.budgets import month_of
 from springtide.scheduler.engine.state.booked import times
 from springtide.scheduler.engine.state.endings import value_before
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -46,7 +47,7 @@ class Past:
 
 def first_day(now: float) -> int:
     """Return the begin of the earliest day that the page needs: of its series, and of the present month."""
-    month = int(datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0).timestamp())
+    month = int(month_of(now, UTC).start)
     return min(month // DAY * DAY, _days(now, DAYS)[0])
 
 
@@ -89,7 +90,7 @@ def _days(now: float, number: int) -> list[int]:
 
 
 def _name(day: int) -> str:
-    return datetime.fromtimestamp(day, UTC).date().isoformat()
+    return wording.day(day, UTC)
 
 
 def _length(day: int, now: float) -> float:
@@ -180,7 +181,7 @@ def waits_since(job: JobRecord) -> float:
 def projects(state: State, rows: Rows, now: float) -> list[ProjectHome]:
     """Return every project, the oldest first, with the numbers of those inside it."""
     tree = _Tree(state)
-    days, week, month = _days(now, TREND), _days(now, WEEK)[0], datetime.fromtimestamp(now, UTC).strftime("%Y-%m")
+    days, week, month = _days(now, TREND), _days(now, WEEK)[0], month_of(now, UTC).name
     held: defaultdict[str, Counter[int]] = defaultdict(Counter)
     lately: defaultdict[str, Sums] = defaultdict(Sums)
     costs: defaultdict[str, Sums] = defaultdict(Sums)
