@@ -18,12 +18,12 @@ LONGEST = 10 * 365 * 86_400
 """Longest time until an end, in seconds."""
 
 
-def check_until(until: float | None, now: float) -> None:
-    """Raise `Refusal` for an end that has passed, or that is years away."""
+def check_until(until: float | None, now: float, field: str = "until") -> None:
+    """Raise `Refusal` of a ``field`` for an end that has passed, or that is years away."""
     if until is None or now < until <= now + LONGEST:
         return
     message = "The end is more than ten years away." if until > now else "The end has passed already."
-    raise Refusal(422, "invalid", message, field="until", hint="Give a time that is to come.")
+    raise Refusal(422, "invalid", message, field=field, hint="Give a time that is to come.")
 
 
 def end_at(transaction: Transaction, key: EndingKey, until: float | None, by: str, before: Any) -> None:

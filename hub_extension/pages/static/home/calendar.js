@@ -14,7 +14,16 @@ export function drawCalendar(entries, now) {
   return h(
     "div",
     { key: "calendar", class: "st-home-calendar", "data-testid": "home-calendar" },
-    h("h2", { key: "title" }, "Next seven days"),
+    h(
+      "header",
+      { key: "head", class: "st-home-head" },
+      h("h2", { key: "title" }, "Next seven days"),
+      h(
+        "a",
+        { key: "book", class: "st-button st-small", href: `${site.prefix}pool#book`, "data-testid": "home-book" },
+        "Book…",
+      ),
+    ),
     entries.length === 0 && h("p", { key: "none", class: "st-muted" }, "Nothing begins or ends by itself."),
     days
       .filter((words) => byDay.has(words))
