@@ -11,9 +11,9 @@ where                               today                           another day 
 lists, and what has happened        ``3 min ago`` (`ago`)           the same; the date (`day`) after a week
 times of the day                    ``21:14`` (`clock`)             ``2026-11-27 21:14``
 the same to the second, on hover    ``21:14:05``, ``2026-11-27 21:14:05`` (`exact`)
-sentences of the service            ``2026-11-27 21:14 UTC``: it does not know the reader's day
-commands                            ``2026-11-27 21:14+01:00``: their output is read elsewhere
-CSV, JSON, tools of assistants      ISO 8601 in UTC, or seconds since the epoch
+sentences of the service            ``2026-11-27 21:14 UTC`` (`utc`): it does not know the reader's day
+commands                            ``2026-11-27 21:14+01:00`` (`with_offset`): their output is read elsewhere
+CSV, JSON, tools of assistants      ``2026-11-27T20:14:05Z`` (`iso`), or seconds since the epoch
 ==================================  ==============================  ==========================
 
 Durations are those of `duration` if they are over or fixed, of `roughly` if they pass now or are estimated, and of
@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 LISTED = 3
 """Maximum number of names that a list spells out."""
@@ -291,6 +291,37 @@ def dated(at: float, zone: tzinfo | None = None) -> str:
 def exact(at: float, zone: tzinfo | None = None) -> str:
     """Return a time with its day, to the second: ``2026-11-27 21:14:05``."""
     return f"{datetime.fromtimestamp(at, zone):%Y-%m-%d %H:%M:%S}"
+
+
+def utc(at: float) -> str:
+    """Return a time with its day in UTC: ``2026-11-27 20:14 UTC``."""
+    return f"{dated(at, UTC)} UTC"
+
+
+def iso(at: float | None) -> str:
+    """Return a time as programs read it, in UTC and to the second: ``2026-11-27T20:14:05Z``. Empty for None."""
+    return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def with_offset(at: float, zone: tzinfo | None = None) -> str:
+    """Return a time with its day and the offset from UTC: ``2026-11-27 21:14+01:00``."""
+    return datetime.fromtimestamp(at).astimezone(zone).isoformat(" ", "minutes")
+
+
+def weekday(at: float, zone: tzinfo | None = None) -> str:
+    """Return the weekday of a time: ``Friday``."""
+    return f"{datetime.fromtimestamp(at, zone):%A}"
+
+
+def end_of_day(at: float, zone: tzinfo | None = None) -> str | None:
+    """Return the day that ends at this time: ``the end of Friday, 2026-11-27``; None within a day."""
+    here = datetime.fromtimestamp(at, zone)
+    return f"the end of {here - timedelta(days=1):%A, %Y-%m-%d}" if here.time() == time() else None
+
+
+def month(name: str) -> str:
+    """Return a month such as ``2026-11`` as a title has it: ``November 2026``."""
+    return f"{date.fromisoformat(f'{name}-01'):%B %Y}"
 
 
 def clock(at: float, now: float, *, precise: bool = False) -> str:

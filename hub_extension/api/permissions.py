@@ -59,7 +59,7 @@ class Action(StrEnum):
     BUDGET = "give a project a budget for each month, change it and take it away"
     CHANGE_PERSON = "give a person a build quota of one's own"
     DRAIN = "drain and undrain nodes"
-    BOOK = "book nodes for a maintenance and GPUs for a project, and cancel bookings"
+    BOOK = "book nodes for a maintenance and GPUs for a project, change and cancel bookings"
     FREE_GPUS = "free GPUs of what runs without a place in the pool, or end it"
     SEE_AUDIT = "read the audit trail of the project"
     UNDO = "read the audit trail of the pool, and take changes back"

@@ -10,11 +10,11 @@ import click
 
 from springtide.hub_extension.commands.pool import value_words
 from springtide.hub_extension.commands.text import format_option, print_json, print_table, say
-from springtide.hub_extension.commands.times import LastMoment, Moment, local
+from springtide.hub_extension.commands.times import LastMoment, Moment
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import AuditEntry
 from springtide.scheduler.wire.audit_table import csv_of, time_of
-from springtide.scheduler.wording import amount, listed
+from springtide.scheduler.wording import amount, listed, with_offset
 
 SHOWN = 50
 """Number of entries in a table, unless another is asked for."""
@@ -58,7 +58,7 @@ def audit(*, limit: int | None, shape: str, as_json: bool, **chosen: Any) -> Non
 
 
 def _row(entry: AuditEntry) -> tuple[str, ...]:
-    return (local(entry.at), entry.who, entry.what, entry.project, entry.subject, changes(entry))
+    return (with_offset(entry.at), entry.who, entry.what, entry.project, entry.subject, changes(entry))
 
 
 def changes(entry: AuditEntry) -> str:
@@ -90,7 +90,7 @@ def _whole(name: str, values: Mapping[str, Any], entry: AuditEntry) -> Any:
 def _text(name: str, value: Any) -> str:
     at = time_of(name, value)
     if at is not None:
-        return local(at)
+        return with_offset(at)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return listed(value) or "none"
     return value if isinstance(value, str) else value_words(value)

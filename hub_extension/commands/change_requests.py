@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from springtide.hub_extension.commands.interventions import NO_VALUE, Amount, changed_options, project_numbers
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table
-from springtide.hub_extension.commands.times import local, until_option
+from springtide.hub_extension.commands.times import until_option
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import (
     BuildWanted,
@@ -23,7 +23,7 @@ from springtide.scheduler.wire import (
     ProjectWanted,
     WantedChange,
 )
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import given, with_offset
 
 HEADER = ("REQUEST", "WHO", "STATE", "WHAT", "EXPIRES", "REASON", "BY", "ANSWER")
 NONE = "No requests. Make one: springtide request quota PROJECT GPUS --reason WHY"
@@ -43,7 +43,7 @@ def _ask(wanted: WantedChange, reason: str, *, as_json: bool) -> None:
         print_json(made)
         return
     click.echo(
-        one_line(f"Request {made.number}: {made.what}. It waits for a decision until {local(made.expires)}.")
+        one_line(f"Request {made.number}: {made.what}. It waits for a decision until {with_offset(made.expires)}.")
     )
     if made.obstacle:
         click.echo(one_line(f"It cannot be granted as it is now: {made.obstacle}"))
@@ -122,7 +122,7 @@ def list_requests(*, everything: bool, as_json: bool) -> None:
 
 
 def _row(view: ChangeRequestView) -> tuple[object, ...]:
-    ends = local(view.expires) if view.state == "pending" else ""
+    ends = with_offset(view.expires) if view.state == "pending" else ""
     said = " ".join(filter(None, (view.given and f"Granted: {view.given}.", view.answer)))
     return view.number, view.user, view.state, view.what, ends, view.why, view.by, said
 

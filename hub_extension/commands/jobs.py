@@ -11,7 +11,6 @@ import click
 
 from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say, terminal
-from springtide.hub_extension.commands.times import local
 from springtide.scheduler import model
 from springtide.scheduler.arguments import HIDDEN, shown_words
 from springtide.scheduler.client import Client, PoolError, descriptions
@@ -22,7 +21,7 @@ from springtide.scheduler.runs import FIELDS, Secret, names_of, parse, value_of
 from springtide.scheduler.time_zones import own_zone
 from springtide.scheduler.wire import LONGEST_LOG_PIECE, Deletion, Hold, Job, JobActed, Outcome, TagsEdit
 from springtide.scheduler.wire.run_table import csv_of, run_of
-from springtide.scheduler.wording import ago, amount, count, duration, exactly, given, size
+from springtide.scheduler.wording import ago, amount, count, duration, exactly, given, size, with_offset
 
 FOLLOW_WAIT_S = 20.0
 UNFINISHED = ",".join(model.UNFINISHED)
@@ -295,8 +294,8 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
 def _held(hold: Hold) -> str:
     """Return who holds a job since when, and why."""
     frozen = f", as “{hold.project}” is frozen" if hold.project else ""
-    until = "" if hold.until is None else f", until {local(hold.until)}"
-    return f"by {hold.by} since {local(hold.at)}{until}{frozen}{f': {hold.reason}' if hold.reason else ''}"
+    until = "" if hold.until is None else f", until {with_offset(hold.until)}"
+    return f"by {hold.by} since {with_offset(hold.at)}{until}{frozen}{f': {hold.reason}' if hold.reason else ''}"
 
 
 @click.command()

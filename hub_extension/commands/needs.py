@@ -7,10 +7,9 @@ import time
 import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
-from springtide.hub_extension.commands.times import local
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Need
-from springtide.scheduler.wording import ago, count
+from springtide.scheduler.wording import ago, count, with_offset
 
 
 @click.command()
@@ -53,4 +52,4 @@ def _print(found: list[Need], empty: str = "") -> None:
 
 def _when(need: Need, now: float) -> str:
     """Return until when an entry lasts, of one that does not end by itself how long it has been there."""
-    return ago(need.since, now) if need.until is None else f"until {local(need.until)}"
+    return ago(need.since, now) if need.until is None else f"until {with_offset(need.until)}"

@@ -11,7 +11,7 @@ import msgspec
 
 from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
-from springtide.hub_extension.commands.times import end_words, local, until_option
+from springtide.hub_extension.commands.times import end_words, until_option
 from springtide.scheduler.client import Client
 from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.wire import (
@@ -27,7 +27,7 @@ from springtide.scheduler.wire import (
     TypeNumbers,
     UnmatchedView,
 )
-from springtide.scheduler.wording import LISTED, cores_and_memory, count, free, gpus
+from springtide.scheduler.wording import LISTED, cores_and_memory, count, free, gpus, with_offset
 
 PROJECT_HEADER = (
     "PROJECT",
@@ -72,9 +72,9 @@ def freeze_lines(views: Iterable[ProjectView]) -> Iterator[str]:
     """Yield a line for each frozen project: by whom, since and until when, and why."""
     for view in views:
         if (freeze := view.freeze) is not None and freeze.project == view.name:
-            until = "" if freeze.until is None else f", until {local(freeze.until)}"
+            until = "" if freeze.until is None else f", until {with_offset(freeze.until)}"
             why = f": {freeze.why}" if freeze.why else ""
-            yield f"{view.name} was frozen by {freeze.by} at {local(freeze.since)}{until}{why}"
+            yield f"{view.name} was frozen by {freeze.by} at {with_offset(freeze.since)}{until}{why}"
 
 
 def ending_lines(views: Iterable[ProjectView]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def ending_lines(views: Iterable[ProjectView]) -> Iterator[str]:
         for name, ending in view.endings.items():
             refused = f" It could not return so far: {ending.refused}" if ending.refused else ""
             before = value_words(ending.before)
-            yield f"{name} of {view.name}: {before} again at {local(ending.until)}.{refused}"
+            yield f"{name} of {view.name}: {before} again at {with_offset(ending.until)}.{refused}"
 
 
 def value_words(value: Any) -> str:
@@ -210,7 +210,7 @@ def nodes(*, topology: bool, as_json: bool) -> None:
 
 def group_row(group: NodeGroupView) -> tuple[object, ...]:
     """Return one line of the table of node groups."""
-    since = "" if group.since is None else local(group.since)
+    since = "" if group.since is None else with_offset(group.since)
     return (
         group.name,
         group.gpu_type,
@@ -226,7 +226,7 @@ def group_row(group: NodeGroupView) -> tuple[object, ...]:
 def unmatched_lines(unmatched: Iterable[UnmatchedView]) -> Iterator[str]:
     """Yield a line for each holder that keeps GPUs out of the pool: why, since when, and what an admin can do."""
     for holder in unmatched:
-        since = local(holder.since)
+        since = with_offset(holder.since)
         which = f": {', '.join(holder.gpus)}" if len(holder.gpus) > LISTED else ""
         out = (
             f" It keeps {gpus(len(holder.gpus))} out of the pool until it has ended{which}." if holder.gpus else ""
@@ -243,10 +243,10 @@ def drain_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
         ]
         for what, drain in drained:
             if drain is not None:
-                until = "" if drain.until is None else f", until {local(drain.until)}"
+                until = "" if drain.until is None else f", until {with_offset(drain.until)}"
                 why = f": {drain.why}" if drain.why else ""
                 by = drain.by if drain.booking is None else f"booking {drain.booking} of {drain.by}"
-                yield f"{what} was drained by {by} at {local(drain.since)}{until}{why}"
+                yield f"{what} was drained by {by} at {with_offset(drain.since)}{until}{why}"
 
 
 def node_row(node: NodeView) -> tuple[object, ...]:
@@ -269,7 +269,7 @@ def node_row(node: NodeView) -> tuple[object, ...]:
 
 def closed_words(node: NodeView) -> str:
     """Return why the cluster has closed a node, and since when."""
-    since = "" if node.closed_since is None else f" since {local(node.closed_since)}"
+    since = "" if node.closed_since is None else f" since {with_offset(node.closed_since)}"
     return f"{node.closure}{since}" if node.closure else AWAY
 
 

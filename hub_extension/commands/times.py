@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, time, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
 
 from springtide.scheduler.wire.moments import EXAMPLES, last_moment, moment
+from springtide.scheduler.wording import end_of_day, weekday, with_offset
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -41,19 +42,11 @@ def until_option(command: Command) -> Command:
     return click.option("--until", type=LastMoment(), metavar="TIME", help=text)(command)
 
 
-def local(at: float) -> str:
-    """Return a time with its day and its offset from UTC, as this machine's clock has it."""
-    return datetime.fromtimestamp(at).astimezone().isoformat(" ", "minutes")
-
-
 def with_weekday(at: float) -> str:
-    """Return the same for an answer to who wrote a time: ``2026-12-04 18:00+01:00 (Friday)``."""
-    return f"{local(at)} ({datetime.fromtimestamp(at).astimezone():%A})"
+    """Return a time for an answer to who wrote it: ``2026-12-04 18:00+01:00 (Friday)``."""
+    return f"{with_offset(at)} ({weekday(at)})"
 
 
 def end_words(at: float) -> str:
     """Return the same for an end, which at midnight is that of a day: ``the end of Friday, 2026-12-04``."""
-    here = datetime.fromtimestamp(at).astimezone()
-    if here.time() != time():
-        return with_weekday(at)
-    return f"the end of {here - timedelta(days=1):%A, %Y-%m-%d}"
+    return end_of_day(at) or with_weekday(at)

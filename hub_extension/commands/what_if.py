@@ -13,12 +13,12 @@ import click
 from springtide.hub_extension.commands.interventions import NO_VALUE as NO_BOUND
 from springtide.hub_extension.commands.interventions import Amount
 from springtide.hub_extension.commands.text import json_option, print_json, print_table, say
-from springtide.hub_extension.commands.times import LastMoment, Moment, local
+from springtide.hub_extension.commands.times import LastMoment, Moment
 from springtide.scheduler.client import Client
 from springtide.scheduler.model import Order, Surplus
 from springtide.scheduler.wire import MoreNodes, PastChanges, PastComparison, PastFigures, PastRun, PastWhatIf
 from springtide.scheduler.wire.durations import EXAMPLES, seconds
-from springtide.scheduler.wording import amount, duration, given
+from springtide.scheduler.wording import amount, duration, given, with_offset
 
 INTERVAL = 0.5
 """Seconds between two questions about how far it is."""
@@ -147,7 +147,8 @@ def _followed(client: Client, run: PastRun, *, quiet: bool) -> PastRun:
 
 def _show(found: PastComparison) -> None:
     click.echo(
-        f"From {local(found.start)} to {local(found.end)}, simulated: the pool as it was → as it would have been."
+        f"From {with_offset(found.start)} to {with_offset(found.end)}, simulated: the pool as it was →"
+        " as it would have been."
     )
     click.echo(found.headline)
     click.echo("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from springtide.hub_extension.train_jobs.owner import Owner
@@ -14,6 +14,7 @@ from springtide.scheduler.client.descriptions import state_words
 from springtide.scheduler.model import CANCELLING, ENDING, JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.sentences import LONGEST_HEADLINE
+from springtide.scheduler.wording import iso
 
 Status: TypeAlias = dict[str, Any]
 
@@ -246,6 +247,4 @@ def printable(text: str) -> str:
 
 def time_of(seconds: float | None) -> str | None:
     """Return seconds since the epoch as objects of Kubernetes have them."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return iso(seconds) or None

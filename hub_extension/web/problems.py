@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from tornado.web import HTTPError
 
+from springtide.scheduler import wire
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Problem
 
@@ -36,9 +37,7 @@ def unknown_caller() -> Refusal:
 def problem_of(error: BaseException | None, error_id: str) -> Problem:
     """Return an error as callers may see it. ``error_id`` identifies the full error in the log."""
     if isinstance(error, Refusal):
-        return Problem(
-            status=error.status, code=error.code, message=error.message, field=error.field, hint=error.hint
-        )
+        return wire.problem_of(error)
     if isinstance(error, HTTPError) and error.status_code < 500:
         status = error.status_code
         phrase = HTTPStatus(status).phrase if status in HTTPStatus.__members__.values() else "refused"

@@ -715,6 +715,14 @@ class Client:
         """Return the bookings that hold or are to come, the first to begin first."""
         return self._http.struct(wire.Bookings, "GET", "bookings")
 
+    def book(self, request: wire.BookingRequest) -> wire.NewBooking:
+        """Make a booking, or change the one that the request replaces."""
+        return self._http.struct(wire.NewBooking, "POST", "bookings", body=request)
+
+    def preview_booking(self, request: wire.BookingRequest) -> wire.BookingPreview:
+        """Return what a booking would do, or why it would be refused. Nothing is booked."""
+        return self._http.struct(wire.BookingPreview, "POST", "bookings/preview", body=request)
+
     def book_nodes(
         self,
         *nodes: str,
@@ -727,8 +735,7 @@ class Client:
 
         Or at the times of ``every``, again and again.
         """
-        body = wire.BookingRequest(nodes=nodes, start=start, end=end, every=every, why=why)
-        return self._http.struct(wire.NewBooking, "POST", "bookings", body=body)
+        return self.book(wire.BookingRequest(nodes=nodes, start=start, end=end, every=every, why=why))
 
     def book_gpus(
         self,
@@ -745,14 +752,14 @@ class Client:
 
         ``lends`` are the GPUs by which the quotas of other projects are lower meanwhile.
         """
-        body = wire.BookingRequest(
+        request = wire.BookingRequest(
             project=project, gpus=gpus, start=start, end=end, every=every, why=why, lends=dict(lends or {})
         )
-        return self._http.struct(wire.NewBooking, "POST", "bookings", body=body)
+        return self.book(request)
 
     def cancel_booking(self, number: int) -> None:
         """Take a booking back, before it begins or while it holds."""
-        self._http.raw("DELETE", _path("bookings", str(number)))
+        self._http.struct(wire.CancelledBooking, "DELETE", _path("bookings", str(number)))
 
     def change_requests(self) -> wire.ChangeRequests:
         """Return your requests, and those that you may decide: pending ones first."""

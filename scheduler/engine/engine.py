@@ -674,9 +674,13 @@ class Engine:
         """Set nodes apart for nobody, or GPUs for a project, from a start to an end."""
         return await self.change(lambda transaction: bookings.book(transaction, request, by))
 
-    async def cancel_booking(self, number: int, by: str) -> None:
+    async def preview_booking(self, request: wire.BookingRequest, by: str, *, sees: Sees) -> wire.BookingPreview:
+        """Return what a booking would do; ``sees`` returns whether the caller may see a job. Makes nothing."""
+        return await self._parts.questions.booking(request, by, sees)
+
+    async def cancel_booking(self, number: int, by: str) -> wire.CancelledBooking:
         """Take a booking back."""
-        await self.change(lambda transaction: bookings.cancel(transaction, number, by))
+        return await self.change(lambda transaction: bookings.cancel(transaction, number, by))
 
     async def undrain_node(self, request: wire.UndrainRequest, by: str) -> None:
         """Let jobs start on a node or GPU again; a booking of it that has begun drains it from then on."""
@@ -743,7 +747,9 @@ class Engine:
         return self._entry_view(await self._audit_record(audit_id))
 
     def _entry_view(self, record: AuditRecord) -> wire.AuditEntry:
-        return job_view.audit(record, undo=project_admin.may_undo(record, self.state.bookings))
+        return job_view.audit(
+            record, undo=project_admin.may_undo(record, self.state.bookings, self._parts.clock())
+        )
 
     async def _audit_record(self, audit_id: int) -> AuditRecord:
         record = await self._read(reading.audit_entry, audit_id)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date
+from datetime import UTC
 from math import inf
 from types import MappingProxyType
 from typing import TypeAlias
 
-from springtide.scheduler import model
+from springtide.scheduler import model, wording
+from springtide.scheduler.budgets import month_named
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Closure, HomeAccess, Node, Placement, Reason, Spread
 from springtide.scheduler.store.records import Edited, Hold
 from springtide.scheduler.store.tables import POOL, BookingRecord, BudgetRecord
-from springtide.scheduler.wording import dated
+from springtide.scheduler.wording import utc
 
 Params: TypeAlias = Mapping[str, str | int | float | tuple[str, ...] | None]
 """Parameters of a reason, or some of them."""
@@ -89,11 +90,6 @@ def _frozen(hold: Hold) -> dict[str, str]:
     return {"by": hold.by, "detail": hold.reason, "project": hold.project, "ends": ends}
 
 
-def utc(at: float) -> str:
-    """Return a time in UTC, to the minute."""
-    return f"{dated(at, UTC)} UTC"
-
-
 def closed_node(placement: Placement, node_of: Callable[[str], Node | None]) -> Reason | None:
     """Return which node of a placement the cluster has closed, the one that matters most; None if none is."""
     found = (node for worker in placement if (node := node_of(worker.node)) is not None)
@@ -109,17 +105,15 @@ def closed_node(placement: Placement, node_of: Callable[[str], Node | None]) -> 
 
 def budget_words(budget: BudgetRecord, currency: str) -> dict[str, str | float]:
     """Return the budget of a project in its month, as parameters of reasons."""
-    month = date.fromisoformat(f"{budget.month}-01")
-    after = date(month.year + month.month // 12, month.month % 12 + 1, 1)
     return {
         "budget_of": budget.project,
-        "budget_month": f"{month:%B}",
+        "budget_month": wording.month(budget.month).partition(" ")[0],
         "budget_spent": budget.spent,
         "budget_amount": budget.amount,
         "budget_unit": budget.unit.value,
         "budget_currency": currency,
         "budget_beyond": budget.beyond.value,
-        "budget_until": f"{after.day} {after:%B}, 00:00",
+        "budget_until": wording.dated(month_named(budget.month, UTC).end, UTC),
     }
 
 

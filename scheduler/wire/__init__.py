@@ -6,7 +6,15 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 
 from __future__ import annotations
 
-from springtide.scheduler.wire.bookings import BookingRequest, Bookings, BookingView, NewBooking, Weekly
+from springtide.scheduler.wire.bookings import (
+    BookingPreview,
+    BookingRequest,
+    Bookings,
+    BookingView,
+    CancelledBooking,
+    NewBooking,
+    Weekly,
+)
 from springtide.scheduler.wire.budgets import BudgetRequest, BudgetView
 from springtide.scheduler.wire.change_requests import (
     BuildWanted,
@@ -35,7 +43,7 @@ from springtide.scheduler.wire.environments import (
     missing_modules,
     missing_program,
 )
-from springtide.scheduler.wire.events import Event, Problem
+from springtide.scheduler.wire.events import Event, Problem, problem_of
 from springtide.scheduler.wire.forecast import (
     MOST_STARTS,
     Advice,
@@ -301,6 +309,7 @@ __all__ = [
     "BadOption",
     "Best",
     "BestValue",
+    "BookingPreview",
     "BookingRequest",
     "BookingView",
     "Bookings",
@@ -313,6 +322,7 @@ __all__ = [
     "BuildUse",
     "BuildWanted",
     "CalendarEntry",
+    "CancelledBooking",
     "CardsView",
     "ChangeApproval",
     "ChangeRefusal",
@@ -513,6 +523,7 @@ __all__ = [
     "missing_modules",
     "missing_program",
     "named_after",
+    "problem_of",
     "program_of",
     "rerun",
 ]

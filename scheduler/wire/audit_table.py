@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
-from springtide.scheduler.wire.csv_text import csv_text, moment
+from springtide.scheduler.wire.csv_text import csv_text
 from springtide.scheduler.wire.people import AuditEntry
+from springtide.scheduler.wording import iso
 
 TIMES: Final = frozenset({"until", "start", "end"})
 """Names of times among the values of entries: the end of a change, the start and the end of a booking."""
@@ -21,9 +22,9 @@ def csv_of(entries: Iterable[AuditEntry]) -> str:
 
 
 def _row(entry: AuditEntry) -> Iterator[object]:
-    yield from (entry.id, moment(entry.at), entry.who, entry.what, entry.project, entry.subject)
+    yield from (entry.id, iso(entry.at), entry.who, entry.what, entry.project, entry.subject)
     for values in (entry.before, entry.after):
-        shown = {name: moment(at) if (at := time_of(name, value)) else value for name, value in values.items()}
+        shown = {name: iso(at) if (at := time_of(name, value)) else value for name, value in values.items()}
         yield msgspec.json.encode(shown).decode()
 
 

@@ -8,6 +8,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from springtide.scheduler.model import Amount
+from springtide.scheduler.wire.events import Problem
+from springtide.scheduler.wire.forecast import Shift
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request, Until
 
 
@@ -27,7 +29,8 @@ class BookingRequest(Request, frozen=True, kw_only=True):
     """Whole ``nodes`` to set apart for nobody, or ``gpus`` for a ``project``; from now on without ``start``.
 
     It has an ``end``, or comes again and again. ``lends`` are the GPUs by which the quotas of other projects are
-    lower meanwhile.
+    lower meanwhile. One that ``replaces`` a booking of this number changes it to all of this; without ``start`` it
+    goes on if it holds already.
     """
 
     end: Until | None = None
@@ -38,12 +41,14 @@ class BookingRequest(Request, frozen=True, kw_only=True):
     project: ProjectName | None = None
     gpus: Quantity = 0
     lends: Annotated[dict[ProjectName, Quantity], Meta(max_length=100)] = {}
+    replaces: Annotated[int, Meta(ge=1)] | None = None
 
 
 class BookingView(Answer, frozen=True, kw_only=True):
     """A booking with its times in seconds since the epoch; ``begun``: it holds now.
 
-    One that ``repeats`` says so in words, and has its present or next time; ``times`` are those of two weeks.
+    One that comes ``every`` week says so in words (``repeats``), and has its present or next time; ``times`` are
+    those of two weeks.
     """
 
     number: int
@@ -57,14 +62,39 @@ class BookingView(Answer, frozen=True, kw_only=True):
     lends: Mapping[str, Amount]
     begun: bool
     repeats: str = ""
+    every: Weekly | None = None
     times: tuple[tuple[float, float], ...] = ()
 
 
 class NewBooking(Answer, frozen=True, kw_only=True):
-    """A booking that was made; ``notes`` say whose work it costs, and whose quota."""
+    """A booking that was made or changed; ``notes`` say whose work it costs, and whose quota.
+
+    ``entry`` is the number of its entry in the audit trail, by which it can be taken back.
+    """
 
     booking: BookingView
     notes: tuple[str, ...]
+    entry: int
+
+
+class CancelledBooking(Answer, frozen=True, kw_only=True):
+    """A booking was cancelled; ``entry`` is the number of the entry in the audit trail that brings it back."""
+
+    entry: int
+
+
+class BookingPreview(Answer, frozen=True, kw_only=True):
+    """What a booking would do, in sentences; nothing is made.
+
+    One that would be refused has the refusal in ``refused``, and in ``fits_from`` the nearest start at which it
+    fits, in seconds since the epoch: None if there is none, or if the time is not what is wrong. ``displaced`` are
+    jobs that would be paused or moved if it began now and its project used all of its quota.
+    """
+
+    said: tuple[str, ...] = ()
+    displaced: tuple[Shift, ...] = ()
+    refused: Problem | None = None
+    fits_from: float | None = None
 
 
 class Bookings(Answer, frozen=True, kw_only=True):

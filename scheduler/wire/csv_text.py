@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -20,11 +19,6 @@ def csv_text(heads: Sequence[object], rows: Iterable[Iterable[object]]) -> str:
     for row in rows:
         writer.writerow(map(_cell, row))
     return text.getvalue()
-
-
-def moment(at: float | None) -> str:
-    """Return a time in UTC as ISO 8601 has it; empty for None."""
-    return "" if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def _cell(value: object) -> object:

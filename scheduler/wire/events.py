@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import field
 
+from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire.shapes import Answer
 
 
@@ -17,6 +18,17 @@ class Problem(Answer, frozen=True, kw_only=True):
     message: str
     field: str | None = None
     hint: str = ""
+
+
+def problem_of(refusal: Refusal) -> Problem:
+    """Return a refusal as the body of an error."""
+    return Problem(
+        status=refusal.status,
+        code=refusal.code,
+        message=refusal.message,
+        field=refusal.field,
+        hint=refusal.hint,
+    )
 
 
 class Event(Answer, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ from typing import Any, Final
 from springtide.scheduler.arguments import argument_of
 from springtide.scheduler.metrics import Extremes
 from springtide.scheduler.runs import Run
-from springtide.scheduler.wire.csv_text import csv_text, moment
+from springtide.scheduler.wire.csv_text import csv_text
 from springtide.scheduler.wire.jobs import Job
+from springtide.scheduler.wording import iso
 
 LINEAGE: Final = ("forked_from", "fork_step", "generation", "member")
 """The names of the columns of `lineage_of`."""
@@ -52,7 +53,7 @@ def _own(job: Job, now: float) -> list[object]:
     duration = None if job.started is None else round((job.ended or now) - job.started, 1)
     return [
         *(job.id, job.name, job.state, job.user, job.project),
-        *(moment(job.submitted), moment(job.started), moment(job.ended), duration),
+        *(iso(job.submitted), iso(job.started), iso(job.ended), duration),
         *(options.gpus * options.workers, round(job.gpu_seconds / 3600, 4), " ".join(options.tags), job.note),
         *(*lineage_of(job).values(), options.preset),
     ]

@@ -191,8 +191,13 @@ async def book(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Respo
         "/bookings", json={"nodes": ["train"], "start": time.time() + 60, "end": time.time() + 90}
     )
     number = far.json()["booking"]["number"] if far.status_code == 201 else 1
+    preview = await client.post("/bookings/preview", json={"nodes": ["train"], "end": time.time() + 90})
+    changed = await client.post(
+        "/bookings", json={"nodes": ["train"], "end": time.time() + 90, "replaces": number, "why": "later"}
+    )
     cancelled = await client.delete(f"/bookings/{number}")
     assert made.status_code in {*DENIED, 422}
+    assert (far.status_code < 300) is (preview.status_code < 300) is (changed.status_code < 300)
     assert (far.status_code < 300) is (cancelled.status_code < 300)
     return cancelled
 

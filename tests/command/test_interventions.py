@@ -219,6 +219,43 @@ def test_a_maintenance_is_booked_shown_and_cancelled(run: Run) -> None:
     assert '""start"":""2030-01-31T' in rows
 
 
+def test_a_booking_is_previewed_and_changed(run: Run) -> None:
+    nodes = run("nodes", "--json", user="admin").json
+    node = next(each["name"] for each in nodes if each["environment"] == "train")
+    when = ("--from", "2030-01-31 18:00", "--for", "2h")
+    preview = run("book", node, *when, "--preview", user="admin")
+    assert (preview.code, f"{node} closes: " in preview.out) == (0, True), preview.err
+    assert run("bookings", "--json").json["items"] == []
+    assert run("book", node, *when, "--preview", "--json", user="admin").json["refused"] is None
+    wrong = run("book", "--project", "nobody", "--gpus", "1", *when, "--preview", user="admin")
+    assert (wrong.code, "There is no project “nobody”." in wrong.err) == (2, True)
+    number = run("book", node, *when, "--reason", "A fan.", user="admin").out.split()[1].rstrip(":")
+    try:
+        changed = run("book", "--change", number, "--until", "2030-02-01 08:00", user="admin")
+        span = f"Booking {number}: maintenance of {node}, from 2030-01-31 18:00"
+        assert (changed.code, span in changed.out, "2030-02-01 08:00" in changed.out) == (0, True, True), (
+            changed.err
+        )
+        longer = run("book", "--change", number, "--for", "1h", "--reason", "Another fan.", user="admin")
+        assert "2030-01-31 19:00" in longer.out
+        kept = run("bookings", "--json").json["items"][0]
+        assert (kept["why"], kept["nodes"], kept["end"] - kept["start"]) == ("Another fan.", [node], 3600)
+        weekly = ("--every", "sat", "--from", "9:00", "--until", "10:00", "--zone", "UTC")
+        assert run("book", "--change", number, *weekly, user="admin").code == 0
+        again = run("book", "--change", number, "--until", "11:00", user="admin")
+        assert (again.code, "This booking comes again: give --every" in again.err) == (2, True)
+        both = run("book", "--change", number, "--until", "11:00", "--for", "1h", user="admin")
+        assert both.code == 2
+        unknown = run("book", "--change", "99999", "--reason", "x", user="admin")
+        assert (
+            unknown.code,
+            f"There is no booking 99999: it has ended, or was never made. Bookings: {number}."
+            in " ".join(unknown.err.split()),
+        ) == (2, True)
+    finally:
+        run("unbook", number, user="admin")
+
+
 def test_a_booking_begins_now_and_a_wrong_time_names_its_option(run: Run) -> None:
     nodes = run("nodes", "--json", user="admin").json
     node = next(each["name"] for each in nodes if each["environment"] == "train")

@@ -19,7 +19,6 @@ from springtide.hub_extension.commands.pool import (
     screen,
     topology_row,
 )
-from springtide.hub_extension.commands.times import local
 from springtide.scheduler.wire import (
     CardsView,
     DrainView,
@@ -32,6 +31,7 @@ from springtide.scheduler.wire import (
     TypeNumbers,
     TypeUse,
 )
+from springtide.scheduler.wording import with_offset
 
 
 def project(name: str, **changes: Any) -> ProjectView:
@@ -95,7 +95,7 @@ def test_a_screen_shows_who_holds_what() -> None:
     assert lines[-2:] == ["here (train) [#/+.] susan 2, idle 2", "there (train) [.] drained 1"]
     assert node_row(away)[4:6] == ("1 drained", "drained")
     silent = replace(away, drain=None, closure="not ready", closed_since=0.0)
-    assert node_row(silent)[5] == f"not ready since {local(0.0)}"
+    assert node_row(silent)[5] == f"not ready since {with_offset(0.0)}"
     assert node_row(replace(silent, closure="cordoned", closed_since=None))[5] == "cordoned"
     assert node_row(replace(silent, closure="", closed_since=None))[5] == "lost or cordoned"
 

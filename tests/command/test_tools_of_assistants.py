@@ -68,11 +68,6 @@ def test_names_of_unknown_kind_have_numbers_and_words_of_others_too() -> None:
     assert aliases.names == {"name 1": f"{EVIL}.", "name 2": "ana", "name 3": "a"}
 
 
-def test_times_are_in_utc() -> None:
-    assert bounds.time_of(0.0) == "1970-01-01T00:00:00Z"
-    assert bounds.time_of(None) == ""
-
-
 def test_each_tool_names_its_arguments_and_every_answer_keeps_the_words_of_others_apart() -> None:
     for tool in TOOLS:
         schema = described(tool).input_schema

@@ -579,8 +579,8 @@ async def daily(pool, opens: str, closes: str, **more: Any) -> wire.NewBooking:
 
 async def test_the_answer_says_that_a_booking_never_pauses(two):
     made = await daily(two, "20:00", "20:00")
-    never = f"Each time begins when the one before ends: it never opens, until booking {made.booking.number} is"
-    assert any(note.startswith(never) for note in made.notes)
+    never = "Each time begins when the one before ends: it never opens, until the booking is cancelled."
+    assert never in made.notes
     await two.engine.cancel_booking(made.booking.number, "admin")
     assert not [note for note in (await daily(two, "20:00", "19:00")).notes if "never" in note]
 
@@ -625,3 +625,192 @@ async def test_a_job_that_runs_names_the_maintenance_that_will_pause_it(two):
     assert f"The node {node} has maintenance from 1970-01-12 14:46 UTC to 1970-01-12 15:46 UTC. A fan." in why.text
     assert "it is asked to save, is paused, and runs again elsewhere or afterwards." in why.text
     assert "maintenance" not in (await two.job(short.id)).reason.text, "its time limit ends it before"
+
+
+async def request_to_change(pool, number: int, **more: Any) -> wire.BookingRequest:
+    """The request that changes a booking in some fields only."""
+    view = next(each for each in pool.engine.bookings().items if each.number == number)
+    whole = {
+        "nodes": view.nodes,
+        "project": view.project or None,
+        "gpus": view.gpus or 0,
+        "lends": dict(view.lends),
+        "start": None if view.begun else view.start,
+        "end": view.end,
+        "why": view.why,
+    }
+    return wire.BookingRequest(**{**whole, **more}, replaces=number)
+
+
+async def test_a_booking_is_changed_and_changed_back_under_its_number(two):
+    made = await booked(two, project="susan", gpus=2)
+    number, end = made.booking.number, made.booking.end
+    changed = await two.engine.book(await request_to_change(two, number, gpus=1, end=end + HOUR), "joe")
+    assert (changed.booking.number, changed.booking.gpus, changed.booking.end) == (number, 1, end + HOUR)
+    assert numbers(two) == [number]
+    entry = await two.engine.audit_entry(changed.entry)
+    assert (entry.what, entry.who, entry.before["gpus"], entry.after["gpus"]) == ("booking.change", "joe", 2, 1)
+    assert entry.undo
+    await two.engine.undo(changed.entry, "admin", members={})
+    back = two.engine.bookings().items[0]
+    assert (back.number, back.gpus, back.start, back.end) == (number, 2, made.booking.start, end)
+    assert [what for _, what in await trail(two)] == ["booking.make", "booking.change", "undo.booking.change"]
+
+
+async def test_a_change_that_was_followed_by_another_is_not_taken_back(two):
+    made = await booked(two, project="susan", gpus=2)
+    number = made.booking.number
+    first = await two.engine.book(await request_to_change(two, number, gpus=1), "admin")
+    await two.engine.book(await request_to_change(two, number, why="Later."), "admin")
+    with pytest.raises(Refusal, match="was changed since"):
+        await two.engine.undo(first.entry, "admin", members={})
+
+
+async def test_a_booking_that_holds_is_made_longer_without_a_gap(two):
+    job = await two.submit(gpus=1)
+    await two.state(job.id, "running")
+    made = await booked(two, "one", start=0, why="A fan.")
+    quotas = await booked(two, project="susan", gpus=1, start=0, lends={"joe": 1})
+    await two.later(0.5 * HOUR)
+    later = two.clock.now + 3 * HOUR
+    for number in (made.booking.number, quotas.booking.number):
+        changed = await two.engine.book(await request_to_change(two, number, end=later), "admin")
+        assert changed.booking.begun
+        assert changed.booking.start == two.clock.now - 0.5 * HOUR
+    view = node(two, "one")
+    assert (view.available, view.drain.until, view.drain.since) == (False, later, two.clock.now - 0.5 * HOUR)
+    assert quota(two, "susan") == 3
+    assert "node.undrain" not in [what for _, what in await trail(two, "node")]
+    await two.later(2 * HOUR)
+    assert (node(two, "one").available, quota(two, "susan")) == (False, 3)
+    await two.later(HOUR)
+    assert (node(two, "one").available, quota(two, "susan")) == (True, 2)
+    assert numbers(two) == []
+
+
+async def test_a_booking_that_holds_is_changed_to_begin_later(two):
+    made = await booked(two, "one", "two", start=0)
+    assert not node(two, "one").available
+    start = two.clock.now + HOUR
+    request = await request_to_change(two, made.booking.number, nodes=("one",), start=start, end=start + HOUR)
+    await two.engine.book(request, "admin")
+    assert (node(two, "one").available, node(two, "two").available) == (True, True)
+    await two.later(HOUR)
+    assert (node(two, "one").available, node(two, "two").available) == (False, True)
+
+
+async def test_the_sums_of_a_changed_booking_leave_out_what_it_was(two):
+    made = await booked(two, project="susan", gpus=2, start=0)
+    assert quota(two, "susan") == 4
+    changed = await two.engine.book(await request_to_change(two, made.booking.number, why="The same."), "admin")
+    assert (changed.booking.gpus, quota(two, "susan")) == (2, 4)
+    with pytest.raises(Refusal, match="would add up to 9 GPUs"):
+        await two.engine.book(await request_to_change(two, made.booking.number, gpus=3), "admin")
+    assert quota(two, "susan") == 4
+    await two.engine.book(await request_to_change(two, made.booking.number, project="joe"), "admin")
+    assert (quota(two, "susan"), quota(two, "joe")) == (2, 4)
+    with pytest.raises(Refusal, match="There is no booking 999"):
+        await two.engine.book(wire.BookingRequest(nodes=("one",), end=two.clock.now + 1, replaces=999), "admin")
+
+
+@pytest.mark.parametrize("start", [0.0, 2.0])
+async def test_a_cancelled_booking_comes_back(two, start):
+    made = await booked(two, project="susan", gpus=2, start=start, lends={"joe": 1}, why="A deadline.")
+    cancelled = await two.engine.cancel_booking(made.booking.number, "admin")
+    assert quota(two, "susan") == 2
+    await two.engine.undo(cancelled.entry, "admin", members={})
+    await two.idle()
+    back = two.engine.bookings().items[0]
+    assert (back.gpus, back.end, back.lends, back.why) == (2, made.booking.end, {"joe": 1}, "A deadline.")
+    assert (quota(two, "susan"), quota(two, "joe")) == ((4, 1) if start == 0 else (2, 2))
+    assert ("admin", "undo.booking.cancel") in await trail(two)
+
+
+async def test_a_cancelled_booking_that_comes_again_comes_back_and_one_that_is_over_does_not(two):
+    every = wire.Weekly(days="sat,sun", opens="20:00", closes="08:00", zone="Europe/Berlin")
+    made = await two.engine.book(wire.BookingRequest(nodes=("one",), every=every), "admin")
+    assert made.booking.every == every
+    cancelled = await two.engine.cancel_booking(made.booking.number, "admin")
+    short = await booked(two, "two", start=1)
+    over = await two.engine.cancel_booking(short.booking.number, "admin")
+    await two.later(3 * HOUR)
+    assert not (await two.engine.audit_entry(over.entry)).undo
+    with pytest.raises(Refusal, match="would have ended"):
+        await two.engine.undo(over.entry, "admin", members={})
+    await two.engine.undo(cancelled.entry, "admin", members={})
+    assert two.engine.bookings().items[0].every == every
+
+
+def everybody(_user: str, _project: str) -> bool:
+    return True
+
+
+async def preview(pool, **fields: Any) -> wire.BookingPreview:
+    at = pool.clock.now
+    request = wire.BookingRequest(**{"start": at + HOUR, "end": at + 2 * HOUR, **fields})
+    return await pool.engine.preview_booking(request, "admin", sees=everybody)
+
+
+async def test_a_preview_says_whose_jobs_would_be_paused_and_books_nothing(two):
+    lent = [await two.submit(who, gpus=1, name=f"{who}-{n}") for who in ("joe", "jemma") for n in range(4)]
+    for job in lent:
+        await two.state(job.id, "running")
+    found = await preview(two, project="susan", gpus=2)
+    assert found.refused is None
+    assert sorted((each.kind, each.gpus) for each in found.displaced) == [("paused", 1)] * 4
+    assert {each.project for each in found.displaced} == {"joe", "jemma"}
+    said = " ".join(found.said)
+    assert "Meanwhile the quota of “susan” is 4 instead of 2." in said
+    assert "0 GPUs are beyond all quotas then, instead of 2: other projects can borrow 2 fewer" in said
+    assert "would be paused until other GPUs are free." in said
+    assert found.displaced[0].name in said
+    assert (numbers(two), quota(two, "susan"), await trail(two)) == ([], 2, [])
+
+    made = await booked(two, project="susan", gpus=2, start=1)
+    mine = await two.submit("susan", gpus=4)
+    await two.later(HOUR)
+    await two.state(mine.id, "running")
+    paused = [job.id for job in lent if (await two.job(job.id)).state == "paused"]
+    assert len(paused) == 4
+    assert made.booking.number in numbers(two)
+
+
+async def test_a_preview_of_gpus_that_nobody_borrows_pauses_nobody(two):
+    found = await preview(two, project="susan", gpus=2, lends={"joe": 1})
+    assert found.displaced == ()
+    said = " ".join(found.said)
+    assert "the quota of “joe” is 1 instead of 2." in said
+    assert "1 GPU is beyond all quotas then, instead of 2" in said
+    assert "no job would be paused for it." in said
+
+
+async def test_a_preview_of_a_maintenance_names_the_jobs_there(two):
+    job = await two.submit(gpus=4, name="bert")
+    await two.state(job.id, "running")
+    where = next(name for name in ("one", "two") if held(two, name))
+    found = await preview(two, nodes=(where,))
+    said = " ".join(found.said)
+    assert f"“bert” ({job.id}) runs there now." in said
+    assert "The quotas add up to 6 GPUs, and 4 are left meanwhile" in said
+    assert f"{where} closes: 4 GPUs." in said
+    idle = "two" if where == "one" else "one"
+    assert "No job runs there now." in " ".join((await preview(two, nodes=(idle,))).said)
+
+
+async def test_what_does_not_fit_says_from_when_on_it_does(two):
+    first = await booked(two, project="susan", gpus=2, start=1, hours=3)
+    found = await preview(two, project="joe", gpus=2)
+    assert found.refused.field == "gpus"
+    assert "would add up to 10 GPUs; the pool has 8 train GPUs" in found.refused.message
+    assert found.fits_from == two.clock.now
+    later = await preview(two, project="joe", gpus=2, start=two.clock.now + 3 * HOUR, end=two.clock.now + 5 * HOUR)
+    assert later.fits_from == first.booking.end
+    assert "It fits from" in later.refused.hint
+    at = two.clock.now
+    fitting = await preview(two, project="joe", gpus=2, start=later.fits_from, end=later.fits_from + 2 * HOUR)
+    assert fitting.refused is None
+    never = await preview(two, project="joe", gpus=7)
+    assert (never.refused.code, never.fits_from) == ("sums", None)
+    senseless = await preview(two, nodes=("three",))
+    assert (senseless.refused.field, senseless.fits_from) == ("nodes", None)
+    assert (await preview(two, nodes=("one",), end=at - 1)).refused.field == "end"

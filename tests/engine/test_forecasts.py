@@ -100,10 +100,10 @@ def test_while_others_compute_on_the_gpus_no_start_is_called_impossible():
 
 def test_a_job_that_waits_for_its_budget_is_not_said_to_never_start():
     spent = {"at": "vision", "budget_of": "vision", "budget_beyond": "no-borrowing"}
-    waits = Reason("over-limit", {**spent, "budget_until": "1 December, 00:00"})
+    waits = Reason("over-limit", {**spent, "budget_until": "2026-12-01 00:00"})
     starts = cache.starts_of(Window(None, None, None, NEVER), 0.0, 1.0, cache.never_of(NEVER, waits))
     assert starts.why.text == (
-        "No start is foreseen before 1 December, 00:00, when the next budget of “vision” begins."
+        "No start is foreseen before 2026-12-01 00:00, when the next budget of “vision” begins."
     )
 
 

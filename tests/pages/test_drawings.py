@@ -381,11 +381,11 @@ def test_times_are_written_as_terminals_write_them(gallery: Page) -> None:
             return {
                 points: points.map(({ at, now }) => {
                     const [then, present] = [moment(at), moment(now)];
-                    const { ago, clock, day, dated, exact } = words;
+                    const { ago, clock, day, dated, exact, weekday, fieldTime, typedTime } = words;
                     return {
                         at, now, ago: ago(then, present), clock: clock(then, present),
                         precise: clock(then, present, true), day: day(then), dated: dated(then),
-                        exact: exact(then),
+                        exact: exact(then), weekday: weekday(then), field: fieldTime(typedTime(fieldTime(then))),
                     };
                 }),
                 durations: durations.map(({ seconds }) => ({

@@ -150,10 +150,47 @@ def undrain_a_node(page: Page, service: Service) -> None:
     drains(page).get_by_test_id("node-undrain").click()
 
 
+def book_gpus_until_a_day(page: Page, _service: Service) -> None:
+    page.get_by_test_id("home-book").click()
+    page.get_by_test_id("booking-project").select_option("vision")
+    page.get_by_test_id("booking-gpus").press_sequentially("2")
+    typed(page.get_by_test_id("booking-end"), UNTIL)
+    page.get_by_test_id("booking-end").press("Enter")
+
+
+def book_a_maintenance(page: Page, _service: Service) -> None:
+    page.get_by_test_id("home-book").click()
+    page.get_by_test_id("booking-kind-nodes").press("Space")
+    page.get_by_test_id("booking-node-train").press("Space")
+    page.get_by_test_id("booking-start").fill("2030-01-31T18:00")
+    page.get_by_test_id("booking-end").fill("2030-01-31T20:00")
+    page.get_by_test_id("booking-send").click()
+
+
+def book_weekends(page: Page, _service: Service) -> None:
+    page.get_by_test_id("home-book").click()
+    page.get_by_test_id("booking-project").select_option("vision")
+    page.get_by_test_id("booking-gpus").fill("2")
+    for choice in ("comes-weekly", "sat", "sun"):
+        page.get_by_test_id(f"booking-{choice}").press("Space")
+    page.get_by_test_id("booking-every.opens").fill("00:00")
+    page.get_by_test_id("booking-every.closes").fill("00:00")
+    page.get_by_test_id("booking-send").click()
+
+
+def change_a_booking(page: Page, service: Service) -> None:
+    start = time.time() + 86_400.0
+    service.run(service.engine.book(wire.BookingRequest(nodes=("train",), start=start, end=start + 60), "lead"))
+    page.get_by_test_id("home-calendar").locator("li a").first.click()
+    page.get_by_test_id("booking-change").click()
+    page.get_by_test_id("booking-end").fill(UNTIL)
+    page.get_by_test_id("booking-send").click()
+
+
 def cancel_a_booking(page: Page, service: Service) -> None:
     start = time.time() + 86_400.0
     service.run(service.engine.book(wire.BookingRequest(nodes=("train",), start=start, end=start + 60), "lead"))
-    page.get_by_test_id("home-calendar").get_by_role("link").first.click()
+    page.get_by_test_id("home-calendar").locator("li a").first.click()
     page.get_by_test_id("booking-cancel").click()
     page.get_by_test_id("booking-yes").click()
 
@@ -203,6 +240,10 @@ INTERVENTIONS: dict[Intervention, str] = {
     set_a_budget: "project.budget",
     drain_a_node: "node.drain",
     undrain_a_node: "node.undrain",
+    book_gpus_until_a_day: "booking.make",
+    book_a_maintenance: "booking.make",
+    book_weekends: "booking.make",
+    change_a_booking: "booking.change",
     cancel_a_booking: "booking.cancel",
     add_a_member: "member.add",
     remove_a_member: "member.remove",

@@ -29,7 +29,7 @@ BUDGET: dict[str, Any] = {
     "budget_unit": ("money", "gpu-hours"),
     "budget_currency": ("", "€"),
     "budget_beyond": ("tell", "no-borrowing", "last"),
-    "budget_until": "1 December, 00:00",
+    "budget_until": "2026-12-01 00:00",
 }
 FROZEN: dict[str, Any] = {
     "by": NAMES,
@@ -349,7 +349,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     **{f"engine-starts-{why}": [{}] for why in STARTS},
     "engine-starts-drained": DRAINS,
-    "engine-starts-budget": [{"budget_of": NAMES, "budget_until": "1 December, 00:00"}],
+    "engine-starts-budget": [{"budget_of": NAMES, "budget_until": "2026-12-01 00:00"}],
     "engine-starts-far": [{"days": (1.0, 14.0, 0.5)}],
     "estimate-now": [START],
     "estimate-room": [START, *({**START, **made_room(kind)} for kind in ("paused", "shrunk", "moved"))],

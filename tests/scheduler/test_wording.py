@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -189,6 +190,23 @@ def test_a_point_in_time_has_one_form_for_each_place(case: dict[str, Any]) -> No
     assert wording.clock(at, now) == case["clock"]
     assert wording.clock(at, now, precise=True) == case["precise"]
     assert (wording.day(at), wording.dated(at), wording.exact(at)) == (case["day"], case["dated"], case["exact"])
+    assert wording.weekday(at) == case["weekday"]
+
+
+def test_a_point_in_time_for_programs_and_terminals_names_its_zone() -> None:
+    at, berlin = datetime(2026, 11, 27, 20, 14, 5, tzinfo=UTC).timestamp(), ZoneInfo("Europe/Berlin")
+    assert (wording.iso(at), wording.iso(None)) == ("2026-11-27T20:14:05Z", "")
+    assert wording.utc(at) == "2026-11-27 20:14 UTC"
+    assert wording.with_offset(at, berlin) == "2026-11-27 21:14+01:00"
+    assert wording.with_offset(at - 150 * 86_400, berlin) == "2026-06-30 22:14+02:00"
+    assert wording.month("2026-11") == "November 2026"
+
+
+def test_the_end_of_a_day_is_named_by_that_day() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    midnight = datetime(2026, 11, 28, tzinfo=berlin).timestamp()
+    assert wording.end_of_day(midnight, berlin) == "the end of Friday, 2026-11-27"
+    assert wording.end_of_day(midnight, UTC) is None
 
 
 @pytest.mark.parametrize("case", TIMES["durations"], ids=lambda case: case["exactly"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from springtide.scheduler.client.log_text import folded
@@ -27,11 +26,6 @@ def clipped_words(words: Iterable[str], most: int) -> list[str]:
         kept.append(clipped(word, most))
         most -= len(kept[-1]) + 1
     return kept
-
-
-def time_of(at: float | None) -> str:
-    """Return seconds since the epoch as ``2026-11-26T08:43:48Z``; empty for None."""
-    return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def thinned(items: Sequence[Item], most: int) -> list[Item]:

@@ -9,7 +9,7 @@ import msgspec
 
 from springtide.hub_extension.commands.agents import answers
 from springtide.hub_extension.commands.agents.aliases import Aliases
-from springtide.hub_extension.commands.agents.bounds import clipped, clipped_words, thinned, time_of
+from springtide.hub_extension.commands.agents.bounds import clipped, clipped_words, thinned
 from springtide.hub_extension.commands.agents.questions import MAX_LISTED, ReadMetrics
 from springtide.hub_extension.commands.explain import Explanation, changes, said, standing
 from springtide.hub_extension.commands.jobs import asked, progress
@@ -39,6 +39,7 @@ from springtide.scheduler.wire import (
     Reason,
     TrialRow,
 )
+from springtide.scheduler.wording import iso
 
 WORDS: Final = 160
 """Longest name, in characters."""
@@ -86,11 +87,11 @@ def summary(job: Job, now: float, text: int = COMMAND, headline: str = "") -> an
         user=clipped(job.user, WORDS),
         project=clipped(job.project, WORDS),
         gpus=asked(job),
-        submitted=time_of(job.submitted),
+        submitted=iso(job.submitted),
         said=words,
         progress=progress(job),
-        started=time_of(job.started),
-        ended=time_of(job.ended),
+        started=iso(job.started),
+        ended=iso(job.ended),
         starts=start_time(job, now),
         sweep=job.sweep or "",
         untrusted=answers.JobTexts(
@@ -172,8 +173,8 @@ def _attempt(job: Job, attempt: Attempt) -> answers.AttemptSummary:
         shown=state_words(attempt),
         workers=attempt.workers,
         gpus=len(attempt.gpus),
-        started=time_of(attempt.started),
-        ended=time_of(attempt.ended),
+        started=iso(attempt.started),
+        ended=iso(attempt.ended),
         exit_code=attempt.exit_code,
         exit_signal=attempt.exit_signal,
         said=clipped(aliases.apart(said(why, *OURS)), SENTENCES),
@@ -223,9 +224,9 @@ def outlook(forecast: Forecast) -> answers.Outlook:
     aliases.learn(forecast.estimate)
     return answers.Outlook(
         expectation=clipped(aliases.apart(prospect(forecast)), SENTENCES),
-        likely="" if at is None else time_of(at.likely),
-        earliest="" if at is None else time_of(at.earliest),
-        latest="" if at is None else time_of(at.latest),
+        likely="" if at is None else iso(at.likely),
+        earliest="" if at is None else iso(at.earliest),
+        latest="" if at is None else iso(at.latest),
         shifts=[
             answers.Shift(
                 kind=each.kind,
@@ -316,8 +317,8 @@ def trial(row: TrialRow) -> answers.Trial:
         value=row.value,
         step=row.step,
         of=row.of,
-        started=time_of(row.started),
-        ended=time_of(row.ended),
+        started=iso(row.started),
+        ended=iso(row.ended),
         untrusted=answers.TrialTexts(parameters=clipped(parameters, COMMAND), error=clipped(row.error, COMMAND)),
     )
 

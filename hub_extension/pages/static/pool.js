@@ -145,7 +145,7 @@ function draw() {
     requests && section("requests", "My requests", requests.draw(pool, shown.mine, shown.queue ?? [], clockNow())),
     shown.idle && section("idle", "Idle GPUs", drawIdle(shown.idle)),
     shown.queue && section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),
-    bookings.items.length > 0 && section("bookings", "Bookings", bookings.draw(clockNow())),
+    bookings.isShown && section("bookings", "Bookings", bookings.draw(pool, clockNow())),
     section(
       "gpus",
       "GPUs",

@@ -17,7 +17,7 @@ import { attempted, call, followEvents, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button } from "./visuals/base/glyphs.js";
 import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
-import { clockNow, given } from "./visuals/base/words.js";
+import { clockNow, given, typedTime } from "./visuals/base/words.js";
 
 const NEW = "";
 const PROJECT_NAME = /^[^\u0000-\u001f\u007f/]{1,64}$/;
@@ -176,7 +176,7 @@ const editing = {
 
   /** Notes the typed end of the change of a project; an empty text means that it stays. */
   end(name, text) {
-    shown.ends.set(name, text ? new Date(text).getTime() / 1000 : null);
+    shown.ends.set(name, typedTime(text));
   },
 
   ask(key) {

@@ -1,7 +1,7 @@
 /** The time at which a change ends by itself: its field, and its words. */
 
 import { h } from "./visuals/base/dom.js";
-import { clock, day, weekday } from "./visuals/base/words.js";
+import { clock, day, typedTime, weekday } from "./visuals/base/words.js";
 
 /** A field for the end of a change, empty for one that stays. */
 export function untilField(testid, label = "Until, or empty for good") {
@@ -20,8 +20,7 @@ export function untilField(testid, label = "Until, or empty for good") {
 
 /** The typed time of a form in seconds since the epoch; null for none. */
 export function untilOf(form) {
-  const text = new FormData(form).get("until");
-  return text ? new Date(text).getTime() / 1000 : null;
+  return typedTime(new FormData(form).get("until"));
 }
 
 /** `until 18:00`; of another day `until 2026-11-27 18:00 (Friday)`. */

@@ -9,17 +9,19 @@ import msgspec
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
-from springtide.scheduler.engine.forecasts import estimates, what_if
+from springtide.scheduler.engine.forecasts import booking_effects, estimates, what_if
 from springtide.scheduler.engine.forecasts.cache import GROWS, ForecastCache
 from springtide.scheduler.engine.forecasts.estimates import advice_view
 from springtide.scheduler.engine.forecasts.what_if import Hypothesis, Members
 from springtide.scheduler.engine.placements.advice import advice
 from springtide.scheduler.engine.placements.placements import Placements
+from springtide.scheduler.engine.requests import bookings
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.line_without_gpus import LineView
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import Sees
 from springtide.scheduler.model import Reason, Snapshot
@@ -95,6 +97,29 @@ class Questions:
             reasons += await self._smaller(question, hypothesis, snapshot, asker)
         reasons += self._advice(hypothesis.job)
         return msgspec.structs.replace(forecast, estimate=estimates.estimate_view(reasons))
+
+    async def booking(self, request: wire.BookingRequest, by: str, sees: Sees) -> wire.BookingPreview:
+        """Return what a booking would do. Raises `Refusal` (503) if that cannot be computed now."""
+        transaction = Transaction(self._state, self._nodes, self._clock())
+        transaction.follow_types()
+        try:
+            booking = bookings.proposed(transaction, request, by)
+        except Refusal as refusal:
+            at = bookings.fits_from(transaction, request, by)
+            return wire.BookingPreview(refused=wire.problem_of(refusal), fits_from=at)
+        before, displaced = bookings.replaced(transaction, request), []
+        if booking.project:
+            snapshot, others = self._planner.snapshot(self._clock()), bookings.others(transaction, before)
+            used = booking_effects.in_use(snapshot, booking, others, transaction.types.train)
+            outlook = await self._forecasts.what_if(used, [], horizon=0.0)
+            displaced = [
+                shift
+                for each in outlook.shifts
+                if each.kind in {"paused", "moved"}
+                and (shift := what_if.shift_view(each, None, self._state, sees))
+            ]
+        said = booking_effects.said_of(transaction, booking, before, displaced)
+        return wire.BookingPreview(said=tuple(said), displaced=tuple(displaced))
 
     def advise(self, wish: wire.Wish, asker: Asker) -> wire.Advice:
         """Return what earlier runs say about the GPUs of a job. Raises `Refusal` if it would be refused."""

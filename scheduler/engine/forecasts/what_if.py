@@ -291,7 +291,9 @@ def forecast_view(
             for name, standing in outlook.standing.items()
         },
         shifts=[
-            shift for item in outlook.shifts if (shift := _shift_view(item, hypothesis, state, sees)) is not None
+            shift
+            for item in outlook.shifts
+            if (shift := shift_view(item, hypothesis.job, state, sees)) is not None
         ],
     )
 
@@ -314,12 +316,10 @@ def _as_seen(why: Reason, sees: Sees) -> Reason:
     return sentences.without_names(why, lambda project: sees(user, project))
 
 
-def _shift_view(shift: Shift, hypothesis: Hypothesis, state: State, sees: Sees) -> wire.Shift | None:
-    job = (
-        hypothesis.job
-        if hypothesis.job is not None and shift.job == hypothesis.job.id
-        else state.jobs.get(shift.job)
-    )
+def shift_view(shift: Shift, imagined: JobRecord | None, state: State, sees: Sees) -> wire.Shift | None:
+    """Return the view of a decision about the ``imagined`` job or one of the pool; None for one of neither."""
+    is_imagined = imagined is not None and shift.job == imagined.id
+    job = imagined if is_imagined else state.jobs.get(shift.job)
     if job is None:
         return None
     visible = sees(job.spec.user, job.spec.project)
@@ -328,7 +328,7 @@ def _shift_view(shift: Shift, hypothesis: Hypothesis, state: State, sees: Sees) 
         user=job.spec.user,
         project=job.spec.project,
         gpus=sum(len(worker.gpus) for worker in (shift.before or shift.after)),
-        job=shift.job if visible and job is not hypothesis.job else "",
+        job=shift.job if visible and not is_imagined else "",
         name=job.spec.name if visible else "",
         reason=job_view.reason(_as_seen(shift.reason, sees)) if visible else None,
     )

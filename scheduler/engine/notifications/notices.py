@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import TypeAlias
 
-from springtide.scheduler import sentences
+from springtide.scheduler import sentences, wording
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle, wanted
 from springtide.scheduler.engine.state.points_of_return import INTERRUPTED, left_behind, starts_over
@@ -262,7 +261,7 @@ def report_notification(
     user: str, month: str, chosen: ChannelEvents, *, whole_pool: bool
 ) -> Sequence[Notification]:
     """Return a person's notification of the report of a month: none without a chosen channel."""
-    title = Reason("notify-report", {"month": f"{date.fromisoformat(f'{month}-01'):%B %Y}"})
+    title = Reason("notify-report", {"month": wording.month(month)})
     text = Reason("notify-report-about", {"whole_pool": whole_pool})
     return _notice(NotificationEvent.REPORT, f"report.{month}", user, (title, text), chosen, month=month)
 

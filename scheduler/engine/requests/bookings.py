@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import structs
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.requests import drains, quotas
 from springtide.scheduler.engine.state import booked
 from springtide.scheduler.engine.state.endings import check_until
@@ -17,10 +19,10 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import quota_of, total
 from springtide.scheduler.model import Amount, Environment, Node, Project, Span
 from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field, unknown_project
-from springtide.scheduler.repeats import NoRepeatError, Repeat, in_words, next_span, repeat
-from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.repeats import DAYS, NoRepeatError, Repeat, from_words, in_words, next_span, repeat
+from springtide.scheduler.store.records import AuditRecord, JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord
-from springtide.scheduler.wording import count, given, quoted
+from springtide.scheduler.wording import count, given, quoted, utc
 
 MOST = 1000
 """Maximum number of bookings at a time."""
@@ -28,42 +30,143 @@ MOST = 1000
 LATE = 120.0
 """Time by which a start may have passed when the request arrives, in seconds; it begins at once then."""
 
+TRIED = 50
+"""Maximum number of other starts that are tried for a booking that does not fit."""
+
 
 def book(transaction: Transaction, request: wire.BookingRequest, by: str) -> wire.NewBooking:
-    """Set nodes apart for nobody, or GPUs for a project, from a start to an end.
+    """Set nodes apart for nobody, or GPUs for a project, from a start to an end; or change a booking to that.
 
-    Raises `Refusal`: 404 for an unknown node or project, 409 if quotas would not fit, 422 for a senseless booking.
+    Raises `Refusal`: 404 for an unknown booking, node or project, 409 if quotas would not fit, 422 for a senseless
+    booking.
     """
-    booking = _checked(transaction, request, by)
-    if booking.project:
-        _check_quotas(transaction, booking)
-    project = booking.project
-    number = transaction.add_audit_entry(by, "booking.make", subject(booking), {}, shown(booking), project=project)
+    booking, entry = _book(transaction, request, by)
+    found = tuple(notes(transaction, booking))
+    follow(transaction)
+    return wire.NewBooking(booking=view(transaction.bookings[booking.number]), notes=found, entry=entry)
+
+
+def _book(transaction: Transaction, request: wire.BookingRequest, by: str) -> tuple[BookingRecord, int]:
+    """Make or change a booking; return it and its entry of the audit trail, the last one. Raises `Refusal`."""
+    booking, before = proposed(transaction, request, by), replaced(transaction, request)
+    if before is not None:
+        return _put_in_place(transaction, before, booking, by)
+    what, project = "booking.make", booking.project
+    number = transaction.add_audit_entry(by, what, subject(booking), {}, shown(booking), project=project)
     booking = replace(booking, number=number)
     transaction.bookings.put(booking)
-    notes = tuple(_notes(transaction, booking))
-    follow(transaction)
-    return wire.NewBooking(booking=view(transaction.bookings[number]), notes=notes)
+    return booking, number
 
 
-def cancel(transaction: Transaction, number: int, by: str) -> None:
-    """Take a booking back, before its start or in it. Raises `Refusal` (404) if there is none of this number."""
+def _put_in_place(
+    transaction: Transaction, before: BookingRecord, booking: BookingRecord, by: str
+) -> tuple[BookingRecord, int]:
+    """Put a booking in the place of an earlier one; it goes on if both hold now. Return it and its entry."""
+    goes_on = before.begun and booking.start <= transaction.now
+    if before.begun:
+        _end_drains(transaction, before, by, kept=booking.nodes if goes_on else ())
+    booking = replace(booking, begun=goes_on)
+    transaction.bookings.put(booking)
+    what, project = "booking.change", booking.project or before.project
+    values = shown(before), shown(booking)
+    return booking, transaction.add_audit_entry(by, what, subject(booking), *values, project=project)
+
+
+def proposed(transaction: Transaction, request: wire.BookingRequest, by: str) -> BookingRecord:
+    """Return the booking that a request would make, without making it. Raises `Refusal` as `book` does."""
+    before = replaced(transaction, request)
+    booking = _checked(transaction, request, by, before)
+    refusal = _exceeding(transaction, booking, before)
+    if refusal is not None:
+        at = _nearest_start(transaction, booking, before)
+        fits = "" if at is None else f" It fits from {utc(at)} on."
+        raise replace_message(refusal, refusal.message, f"{refusal.hint}{fits}")
+    return booking
+
+
+def fits_from(transaction: Transaction, request: wire.BookingRequest, by: str) -> float | None:
+    """Return the start nearest to that of a request at which its quotas fit for as long.
+
+    None if there is none, or if the request would be refused at any time.
+    """
+    try:
+        before = replaced(transaction, request)
+        return _nearest_start(transaction, _checked(transaction, request, by, before), before)
+    except Refusal:
+        return None
+
+
+def replaced(transaction: Transaction, request: wire.BookingRequest) -> BookingRecord | None:
+    """Return the booking that a request changes, None for a new one. Raises `Refusal` (404) for an unknown one."""
+    return None if request.replaces is None else _numbered(transaction, request.replaces, "replaces")
+
+
+def _numbered(transaction: Transaction, number: int, field: str) -> BookingRecord:
     booking = transaction.bookings.get(number)
     if booking is None:
         numbers = ", ".join(map(str, sorted(transaction.bookings))) or "none"
         message = f"There is no booking {number}: it has ended, or was never made."
-        raise Refusal(404, "unknown_booking", message, field="number", hint=f"Bookings: {numbers}.")
+        raise Refusal(404, "unknown_booking", message, field=field, hint=f"Bookings: {numbers}.")
+    return booking
+
+
+def cancel(transaction: Transaction, number: int, by: str) -> wire.CancelledBooking:
+    """Take a booking back, before its start or in it. Raises `Refusal` (404) if there is none of this number."""
+    booking = _numbered(transaction, number, "number")
     _end(transaction, booking, by)
     what, project = "booking.cancel", booking.project
-    transaction.add_audit_entry(by, what, subject(booking), shown(booking), {}, project=project)
+    entry = transaction.add_audit_entry(by, what, subject(booking), shown(booking), {}, project=project)
+    return wire.CancelledBooking(entry=entry)
 
 
-def undo_make(transaction: Transaction, number: int, by: str) -> None:
-    """Take a booking back that an entry of the audit trail has made. Raises `Refusal` (409) if it is over."""
-    if number not in transaction.bookings:
+def may_undo(entry: AuditRecord, bookings: Container[int], now: float) -> bool:
+    """Return whether what an entry of the audit trail did to a booking can be taken back.
+
+    ``bookings`` are the numbers of those that there are.
+    """
+    match entry.what:
+        case "booking.make":
+            return entry.id in bookings
+        case "booking.change":
+            return entry.after["number"] in bookings
+    return "repeats" in entry.before or bool(entry.before["end"] > now)
+
+
+def undo(transaction: Transaction, entry: AuditRecord, by: str) -> None:
+    """Take back the making, a change or the cancelling of a booking; the entry of that is the last one.
+
+    A booking that was cancelled comes back under a new number. Raises `Refusal` (409) if the booking is over or
+    was changed since, and as `book` does if the earlier one does not fit any more.
+    """
+    if entry.what == "booking.cancel":
+        if not may_undo(entry, transaction.bookings, transaction.now):
+            message = f"Booking {entry.before['number']} would have ended: nothing of it is left to bring back."
+            raise Refusal(409, "changed", message)
+        _book(transaction, _request_for(entry.before, transaction.now), by)
+        return
+    number = entry.after.get("number", entry.id)
+    known = transaction.bookings.get(number)
+    if known is None:
         message = f"Booking {number} has ended or was cancelled: nothing of it is left to take back."
         raise Refusal(409, "changed", message)
-    cancel(transaction, number, by)
+    if entry.what == "booking.make":
+        cancel(transaction, number, by)
+        return
+    if shown(known) != entry.after:
+        message = f"Booking {number} was changed since, so this change cannot be taken back."
+        raise Refusal(409, "changed", message, hint="Change it by hand.")
+    request = _request_for(entry.before, transaction.now)
+    _book(transaction, structs.replace(request, replaces=number), by)
+
+
+def _request_for(values: Mapping[str, Any], now: float) -> wire.BookingRequest:
+    """Return the request for a booking with the values that the audit trail has of it."""
+    found = {name: values[name] for name in ("why", "nodes", "project", "gpus", "lends") if name in values}
+    if "repeats" in values:
+        found["every"] = _weekly(from_words(values["repeats"]))
+    else:
+        found |= {"start": values["start"] if values["start"] > now else None, "end": values["end"]}
+    return msgspec.convert(found, wire.BookingRequest)
 
 
 def follow(transaction: Transaction) -> None:
@@ -112,17 +215,25 @@ def _end(transaction: Transaction, booking: BookingRecord, by: str) -> None:
 
 def _taken_back(transaction: Transaction, booking: BookingRecord, by: str) -> BookingRecord:
     """Undo what the begin of a booking did, and return the booking as one that has not begun."""
-    for drain in list(transaction.drains.values()):
-        if drain.booking == booking.number:
-            drains.end_drain(transaction, drain, by)
+    _end_drains(transaction, booking, by)
     return replace(booking, begun=False)
 
 
+def _end_drains(
+    transaction: Transaction, booking: BookingRecord, by: str, kept: Collection[str] = frozenset()
+) -> None:
+    """Undrain the nodes that are drained for a booking, except the ``kept`` ones."""
+    for drain in list(transaction.drains.values()):
+        if drain.booking == booking.number and drain.node not in kept:
+            drains.end_drain(transaction, drain, by)
+
+
 def _drain(transaction: Transaction, booking: BookingRecord) -> None:
-    """Drain the nodes of a booking that has begun, as far as they are there and not drained anyway."""
+    """Drain the nodes of a booking that has begun, as far as they are there and not drained otherwise."""
     there = {node.name: node for node in transaction.nodes.all}
     for name in booking.nodes:
-        if name in there and name not in transaction.drains:
+        known = transaction.drains.get(name)
+        if name in there and (known is None or known.booking == booking.number):
             why = booking.why or "maintenance"
             record = DrainRecord(name, booking.by, transaction.now, why, until=booking.end, booking=booking.number)
             drains.drain_for_booking(transaction, there[name], record)
@@ -152,29 +263,36 @@ def exceeding_later(
             was, becomes = (_lent_beyond(transaction, projects, bookings, at) for projects in (before, after))
             for name, beyond in becomes.items():
                 if name in changed and beyond.missing > (was[name].missing if name in was else 0):
-                    message = f"From {messages.utc(at)} on {beyond.said(name)} by bookings."
+                    message = f"From {utc(at)} on {beyond.said(name)} by bookings."
                     hint = "Let it keep what it lends, or cancel a booking first."
                     yield Refusal(409, "sums", message, field="quota", hint=hint)
 
 
-def _check_quotas(transaction: Transaction, booking: BookingRecord) -> None:
-    """Raise `Refusal` if quotas would exceed the GPUs at some time of a booking."""
-    others = list(transaction.bookings.values())
-    changes = {at for each in (booking, *others) for span in booked.times(each) for at in span}
-    projects = transaction.policy_projects()
+def others(transaction: Transaction, before: BookingRecord | None) -> list[BookingRecord]:
+    """Return the bookings except one of them; with None all."""
+    return [each for each in transaction.bookings.values() if each != before]
+
+
+def _exceeding(transaction: Transaction, booking: BookingRecord, before: BookingRecord | None) -> Refusal | None:
+    """Return the refusal of quotas that would exceed the GPUs at some time of a booking; None if they fit."""
+    if not booking.project:
+        return None
+    projects, rest = transaction.policy_projects(), others(transaction, before)
+    changes = {at for each in (booking, *rest) for span in booked.times(each) for at in span}
     for at in sorted(at for at in changes if booked.holds_at(booking, at)):
         was, becomes = (
             booked.projects_at(projects, bookings, transaction.endings, at, transaction.types.train)
-            for bookings in (others, [*others, booking])
+            for bookings in (rest, [*rest, booking])
         )
         for refusal in _exceeding_at(transaction, at, was, becomes, (booking.project,)):
             hint = _hint_of_sums(transaction, booking)
-            raise replace_message(refusal, f"From {messages.utc(at)} on: {refusal.message}", hint)
-        for name, beyond in _lent_beyond(transaction, projects, [*others, booking], at).items():
+            return replace_message(refusal, f"From {utc(at)} on: {refusal.message}", hint, "gpus")
+        for name, beyond in _lent_beyond(transaction, projects, [*rest, booking], at).items():
             if name in booking.lends:
-                message = f"From {messages.utc(at)} on {beyond.said(name)} by all bookings together."
+                message = f"From {utc(at)} on {beyond.said(name)} by all bookings together."
                 hint = "Let it lend fewer, or at another time."
-                raise Refusal(409, "sums", message, field="lends", hint=hint)
+                return Refusal(409, "sums", message, field="lends", hint=hint)
+    return None
 
 
 class LentBeyond(NamedTuple):
@@ -211,6 +329,24 @@ def _lent_beyond(
     return found
 
 
+def _nearest_start(transaction: Transaction, booking: BookingRecord, before: BookingRecord | None) -> float | None:
+    """Return the nearest start at which the quotas fit for as long as a booking lasts.
+
+    None if it comes again, or fits at none of the `TRIED` times next to other bookings and ends of changes.
+    """
+    if booking.repeats is not None:
+        return None
+    rest = others(transaction, before)
+    length, now = booking.end - booking.start, transaction.now
+    spans = [span for each in rest for span in booked.times(each)]
+    starts = {span.end for span in spans} | {span.start - length for span in spans}
+    starts |= {ending.until for ending in transaction.endings.values()}
+    for at in sorted((at for at in starts if at >= now), key=lambda at: abs(at - booking.start))[:TRIED]:
+        if _exceeding(transaction, replace(booking, start=at, end=at + length), before) is None:
+            return at
+    return None
+
+
 def _hint_of_sums(transaction: Transaction, booking: BookingRecord) -> str:
     """Return what helps if quotas would exceed the GPUs of the pool, or the quota of the project above."""
     parent = transaction.projects[booking.project].project.parent
@@ -222,9 +358,9 @@ def _hint_of_sums(transaction: Transaction, booking: BookingRecord) -> str:
     return "Name whose quota lends GPUs meanwhile, book fewer, or at another time."
 
 
-def replace_message(refusal: Refusal, message: str, hint: str) -> Refusal:
-    """Return a refusal with other words."""
-    return Refusal(refusal.status, refusal.code, message, field=refusal.field, hint=hint)
+def replace_message(refusal: Refusal, message: str, hint: str, field: str | None = None) -> Refusal:
+    """Return a refusal with other words, and of another field if one is given."""
+    return Refusal(refusal.status, refusal.code, message, field=field or refusal.field, hint=hint)
 
 
 def _exceeding_at(
@@ -239,9 +375,13 @@ def _exceeding_at(
     return quotas.exceeding_quotas(was, becomes, nodes, types, changed, grows=bool(transaction.nodes.groups))
 
 
-def _checked(transaction: Transaction, request: wire.BookingRequest, by: str) -> BookingRecord:
-    """Return the booking of a request, without a number. Raises `Refusal`."""
-    now = transaction.now
+def _checked(
+    transaction: Transaction, request: wire.BookingRequest, by: str, before: BookingRecord | None
+) -> BookingRecord:
+    """Return the booking of a request, with the number of the one ``before`` that it changes. Raises `Refusal`."""
+    now, number = transaction.now, 0 if before is None else before.number
+    held_since = None if before is None or not before.begun or before.repeats is not None else before.start
+    goes_on = held_since is not None and request.start in {None, held_since}
     start = now if request.start is None else request.start
     why = checked_reason(request.why)
     if bool(request.nodes) == bool(request.project):
@@ -260,28 +400,38 @@ def _checked(transaction: Transaction, request: wire.BookingRequest, by: str) ->
         start, end = next_span(repeats, now)
     else:
         end = request.end or now
-    if start < now - LATE and repeats is None:
+    if start < now - LATE and repeats is None and not goes_on:
         raise Refusal(422, "invalid", "The start has passed already.", field="start", hint="Give a later start.")
-    check_until(end, now)
-    start = start if repeats is not None else max(start, now)
+    check_until(end, now, "end")
+    if goes_on and held_since is not None:
+        start = held_since
+    elif repeats is None:
+        start = max(start, now)
     if end == start:
-        message = f"Its start and its end are both {messages.utc(start)}: that is no time."
+        message = f"Its start and its end are both {utc(start)}: that is no time."
         raise Refusal(422, "invalid", message, field="end", hint="Give an end after the start.")
     if end < start:
-        message = f"It would end at {messages.utc(end)}, before its start at {messages.utc(start)}."
+        message = f"It would end at {utc(end)}, before its start at {utc(start)}."
         raise Refusal(422, "invalid", message, field="end", hint="Give an end after the start.")
-    if len(transaction.bookings) >= MOST:
+    if before is None and len(transaction.bookings) >= MOST:
         raise Refusal(409, "too_many", f"There are {MOST} bookings already.", hint="Cancel some of them.")
     if request.project is None:
         names = tuple(dict.fromkeys(request.nodes))
         for name in names:
-            drains.node_named(transaction, name)
+            _check_node(transaction, name)
         if request.gpus or request.lends:
             message = "A maintenance closes whole nodes: it has no number of GPUs, and nobody lends for it."
             raise Refusal(422, "invalid", message, field="gpus" if request.gpus else "lends")
-        return BookingRecord(0, by, start, end, why, nodes=names, repeats=repeats)
-    booking = BookingRecord(0, by, start, end, why, project=request.project, repeats=repeats)
+        return BookingRecord(number, by, start, end, why, nodes=names, repeats=repeats)
+    booking = BookingRecord(number, by, start, end, why, project=request.project, repeats=repeats)
     return _for_project(transaction, request, booking)
+
+
+def _check_node(transaction: Transaction, name: str) -> None:
+    try:
+        drains.node_named(transaction, name)
+    except Refusal as refusal:
+        raise replace_message(refusal, refusal.message, refusal.hint, "nodes") from None
 
 
 def _repeat(every: wire.Weekly) -> Repeat:
@@ -292,8 +442,9 @@ def _repeat(every: wire.Weekly) -> Repeat:
 
 
 def _for_project(transaction: Transaction, request: wire.BookingRequest, booking: BookingRecord) -> BookingRecord:
-    types = transaction.types
-    project = _project(transaction, booking.project, "project")
+    """Return the booking with its GPUs. Raises `Refusal`."""
+    types, projects = transaction.types, transaction.policy_projects()
+    project = _project(projects, booking.project, "project")
     gpus = quotas.checked(request.gpus, "gpus", types, Environment.TRAIN)
     if not total(gpus):
         raise invalid_field("gpus", "A booking for a project has at least one GPU.")
@@ -302,7 +453,7 @@ def _for_project(transaction: Transaction, request: wire.BookingRequest, booking
         raise Refusal(409, "unlimited", message, field="project")
     lends: dict[str, Amount] = {}
     for name, amount in request.lends.items():
-        lender = _project(transaction, name, "lends")
+        lender = _project(projects, name, "lends")
         lends[name] = quotas.checked(amount, "lends", types, Environment.TRAIN)
         if name == project.name:
             raise invalid_field("lends", f"{given(name)} cannot lend to itself.")
@@ -335,29 +486,28 @@ def _limit(project: Project, gpu_type: str, types: Collection[str]) -> float:
     return inf if limit is None else limit
 
 
-def _project(transaction: Transaction, name: str, field: str) -> Project:
-    record = transaction.projects.get(name)
-    if record is None:
+def _project(projects: Mapping[str, Project], name: str, field: str) -> Project:
+    if name not in projects:
         raise unknown_project(name, field)
-    return record.project
+    return projects[name]
 
 
-def _named(job: JobRecord) -> str:
+def named(job: JobRecord) -> str:
     """Return a job by its name, which others may have, and its id."""
     return f"{quoted(job.spec.name)} ({job.id})" if job.spec.name else job.id
 
 
-def _notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
+def notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
     """Yield what the admin should know of a booking: whose work is lost, and whose quotas cannot be kept."""
     left = booking.start - transaction.now
     unsaved = [
         job
-        for job in _there(transaction, booking)
+        for job in running_there(transaction, booking)
         if job.standing.saved is None
         and (job.spec.options.time_limit is None or job.spec.options.time_limit > left)
     ]
     if unsaved:
-        names = wording.listed([_named(job) for job in unsaved[:3]])
+        names = wording.listed([named(job) for job in unsaved[:3]])
         more = f" and {len(unsaved) - 3} more" if len(unsaved) > 3 else ""
         yield (
             f"{names}{more} {wording.plural(len(unsaved), 'runs there now and has', 'run there now and have')}"
@@ -367,7 +517,7 @@ def _notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
         effect = "it never opens" if len(booking.nodes) == 1 else "they never open"
         yield (
             "Each time begins when the one before ends"
-            f"{f': {effect}' if booking.nodes else ''}, until booking {booking.number} is cancelled."
+            f"{f': {effect}' if booking.nodes else ''}, until the booking is cancelled."
         )
     if booking.nodes:
         for other in transaction.bookings.values():
@@ -401,7 +551,7 @@ def _short(
         )
 
 
-def _there(transaction: Transaction, booking: BookingRecord) -> Iterator[JobRecord]:
+def running_there(transaction: Transaction, booking: BookingRecord) -> Iterator[JobRecord]:
     """Yield the jobs that run on the nodes of a booking."""
     for job in transaction.state.live_jobs():
         if any(worker.node in booking.nodes for worker in job.attempts[-1].placement):
@@ -444,4 +594,10 @@ def view(booking: BookingRecord) -> wire.BookingView:
         begun=booking.begun,
         times=booked.times(booking),
         repeats="" if booking.repeats is None else in_words(booking.repeats),
+        every=None if booking.repeats is None else _weekly(booking.repeats),
     )
+
+
+def _weekly(repeats: Repeat) -> wire.Weekly:
+    days = ",".join(DAYS[day] for day in repeats.days)
+    return wire.Weekly(days=days, opens=repeats.opens, closes=repeats.closes, zone=repeats.zone)

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import UNSET
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.messages import utc
 from springtide.scheduler.engine.requests import bookings, presets, quotas, ranges
 from springtide.scheduler.engine.state.booked import changed_quotas
 from springtide.scheduler.engine.state.endings import check_until, end_at, until_of, value_before
@@ -30,6 +29,7 @@ from springtide.scheduler.store.tables import (
     RuleScope,
 )
 from springtide.scheduler.wire.wrong_values import wrong
+from springtide.scheduler.wording import utc
 
 Members = Mapping[str, Sequence[str]]
 FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
@@ -41,7 +41,8 @@ AMOUNTS = {"quota": Environment.TRAIN, "limit": Environment.TRAIN, "build_quota"
 UNDOABLE = frozenset(
     {
         *("project.create", "project.change", "project.delete"),
-        *("person.change", "booking.make", "preset.set", "preset.delete"),
+        *("person.change", "preset.set", "preset.delete"),
+        *("booking.make", "booking.change", "booking.cancel"),
     }
 )
 """Kinds of audit entries that `undo` takes back."""
@@ -384,11 +385,14 @@ def _exceeding_build(
     return quotas.exceeding_build_quotas(before, after, nodes, types, field)
 
 
-def may_undo(entry: AuditRecord, bookings: Container[int]) -> bool:
-    """Return whether the change can be undone, by its entry and the numbers of the ``bookings`` that there are."""
+def may_undo(entry: AuditRecord, known: Container[int], now: float) -> bool:
+    """Return whether the change can be undone, by its entry.
+
+    ``known`` are the numbers of the bookings that there are.
+    """
     moves_end_alone = entry.what == "project.change" and not entry.before
-    is_over = entry.what == "booking.make" and entry.id not in bookings
-    return entry.what in UNDOABLE | IN_GROUPS and not (entry.undone or moves_end_alone or is_over)
+    is_possible = entry.what in UNDOABLE | IN_GROUPS and not (entry.undone or moves_end_alone)
+    return is_possible and (not entry.what.startswith("booking.") or bookings.may_undo(entry, known, now))
 
 
 def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> AuditRecord:
@@ -404,8 +408,8 @@ def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members
     match entry.what:
         case "person.change":
             _undo_person(transaction, entry, by, members)
-        case "booking.make":
-            bookings.undo_make(transaction, entry.id, by)
+        case "booking.make" | "booking.change" | "booking.cancel":
+            bookings.undo(transaction, entry, by)
         case "preset.set" | "preset.delete":
             presets.undo_preset(transaction, entry, by)
         case "project.create":

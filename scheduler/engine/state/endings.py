@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from springtide.scheduler.engine.messages import utc
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import amount_words
@@ -19,7 +18,7 @@ from springtide.scheduler.store.tables import (
     FreezeRecord,
     GpuDrainRecord,
 )
-from springtide.scheduler.wording import amount, quoted
+from springtide.scheduler.wording import amount, quoted, utc
 
 TRY_AGAIN = 60.0
 """Time until a value that could not return is tried again, in seconds."""
@@ -30,12 +29,12 @@ Closed: TypeAlias = DrainRecord | GpuDrainRecord | FreezeRecord
 """What somebody has closed to jobs, perhaps until a time."""
 
 
-def check_until(until: float | None, now: float) -> None:
-    """Raise `Refusal` for an end that has passed, or that is years away."""
+def check_until(until: float | None, now: float, field: str = "until") -> None:
+    """Raise `Refusal` of a ``field`` for an end that has passed, or that is years away."""
     if until is None or now < until <= now + LONGEST:
         return
     message = "The end is more than ten years away." if until > now else "The end has passed already."
-    raise Refusal(422, "invalid", message, field="until", hint="Give a time that is to come.")
+    raise Refusal(422, "invalid", message, field=field, hint="Give a time that is to come.")
 
 
 def check_kept(before: Closed | None, until: float | None, by: str, subject: str, undone: str) -> None:

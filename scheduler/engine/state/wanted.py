@@ -8,12 +8,11 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import messages
 from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.model import PRIORITIES, Amount
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import PersonRecord, ProjectRecord
-from springtide.scheduler.wording import capital, count, exactly, listed, quoted
+from springtide.scheduler.wording import capital, count, exactly, listed, quoted, utc
 
 NUMBERS: Final = {"quota": "quota", "limit": "limit", "build_quota": "build quota"}
 """The fields of a project that can be requested, and their names in words."""
@@ -122,4 +121,4 @@ def _option(name: str, value: Any) -> str:
 
 
 def _until(until: float | None) -> str:
-    return "" if until is None else f" until {messages.utc(until)}"
+    return "" if until is None else f" until {utc(until)}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Final
 
-from springtide.scheduler import wire
+from springtide.scheduler import wire, wording
+from springtide.scheduler.budgets import month_of
 from springtide.scheduler.engine.state.booked import times
 from springtide.scheduler.engine.state.endings import value_before
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -16,7 +17,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views.lending import lent
 from springtide.scheduler.engine.views.needs_view import WORDS, idle_while_waiting
 from springtide.scheduler.engine.views.report_view import percentile
-from springtide.scheduler.gpu_types import amount_words
+from springtide.scheduler.gpu_types import amount_words, total
 from springtide.scheduler.store.ledger import DAY, Account, EndedFact, Place, Sums
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import Ending, EndingKind
@@ -46,7 +47,7 @@ class Past:
 
 def first_day(now: float) -> int:
     """Return the begin of the earliest day that the page needs: of its series, and of the present month."""
-    month = int(datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0).timestamp())
+    month = int(month_of(now, UTC).start)
     return min(month // DAY * DAY, _days(now, DAYS)[0])
 
 
@@ -89,7 +90,7 @@ def _days(now: float, number: int) -> list[int]:
 
 
 def _name(day: int) -> str:
-    return datetime.fromtimestamp(day, UTC).date().isoformat()
+    return wording.day(day, UTC)
 
 
 def _length(day: int, now: float) -> float:
@@ -180,7 +181,7 @@ def waits_since(job: JobRecord) -> float:
 def projects(state: State, rows: Rows, now: float) -> list[ProjectHome]:
     """Return every project, the oldest first, with the numbers of those inside it."""
     tree = _Tree(state)
-    days, week, month = _days(now, TREND), _days(now, WEEK)[0], datetime.fromtimestamp(now, UTC).strftime("%Y-%m")
+    days, week, month = _days(now, TREND), _days(now, WEEK)[0], month_of(now, UTC).name
     held: defaultdict[str, Counter[int]] = defaultdict(Counter)
     lately: defaultdict[str, Sums] = defaultdict(Sums)
     costs: defaultdict[str, Sums] = defaultdict(Sums)
@@ -291,7 +292,7 @@ def _changes(state: State) -> Iterator[CalendarEntry]:
 def _bookings(state: State) -> Iterator[CalendarEntry]:
     for booking in state.bookings.values():
         if booking.project:
-            noun = "GPU" if booking.gpus == 1 else "GPUs"
+            noun = "GPU" if total(booking.gpus) == 1 else "GPUs"
             what = f"The booking of {amount_words(booking.gpus)} {noun} for {quoted(booking.project)}"
         else:
             what = f"The maintenance of {listed(booking.nodes)}"

@@ -16,7 +16,7 @@ from springtide.scheduler.engine.views.lending import lent
 from springtide.scheduler.engine.views.report_highlights import ProjectUse, SpentBudget, notable
 from springtide.scheduler.store.ledger import DAY, HOUR, Account, Accounts, EndedFact, FactKind
 from springtide.scheduler.wire import ReportBy, report_words
-from springtide.scheduler.wording import listed
+from springtide.scheduler.wording import listed, utc
 
 FIELDS: Mapping[ReportBy, str] = {
     ReportBy.PROJECT: "project",
@@ -238,8 +238,7 @@ def _notes(accounts: Accounts, quotas: Sequence[EndedFact], start: float) -> lis
         notes.append(f"The cost leaves out GPU-hours that had no price, of {names}.")
     known = min((each.start for each in quotas), default=start)
     if known > start + 1.0:
-        when = datetime.fromtimestamp(known, UTC)
-        notes.append(f"Quotas are known since {when:%Y-%m-%d %H:%M} UTC; GPU-hours of quota begin there.")
+        notes.append(f"Quotas are known since {utc(known)}; GPU-hours of quota begin there.")
     return notes
 
 

@@ -1,7 +1,7 @@
 /** States as a glyph and a word, project colours, and the parts every drawing shares. */
 
 import { h, s } from "./dom.js";
-import { ago, clean, clock, exact } from "./words.js";
+import { ago, clean, clock, exact, iso } from "./words.js";
 
 export const PALETTE_SIZE = 10;
 /** Letters of the name of a parent that stay in the name of its fork. */
@@ -115,14 +115,19 @@ export function colourOf(index) {
   return { "--st-colour": `var(--st-project-${place})` };
 }
 
+/** A time in these words, exact on hover. */
+export function timeMark(at, words, props = {}) {
+  return h("time", { ...props, datetime: iso(at), title: exact(at) }, words);
+}
+
 /** A relative time, exact on hover. */
 export function when(at, now, key) {
-  return h("time", { key, datetime: new Date(at * 1000).toISOString(), title: exact(at) }, ago(at, now));
+  return timeMark(at, ago(at, now), { key });
 }
 
 /** A time of day, which stays true without being drawn again; exact on hover. */
 export function timeOf(at, now, key) {
-  return h("time", { key, datetime: new Date(at * 1000).toISOString(), title: exact(at) }, `at ${clock(at, now)}`);
+  return timeMark(at, `at ${clock(at, now)}`, { key });
 }
 
 /** The label of simulated GPUs. */

@@ -245,6 +245,39 @@ export function weekday(at) {
   return WEEKDAY_FORMAT.format(new Date(at * 1000));
 }
 
+/** The same with its day: `Friday, 2026-11-27`. */
+export function weekdayAndDay(at) {
+  return `${weekday(at)}, ${day(at)}`;
+}
+
+/** The time zone in which people of this browser write times, such as `Europe/Berlin`; empty if it has no name. */
+export function timeZone() {
+  return new Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
+}
+
+/** A time as programs read it: `2026-11-27T20:14:05Z`. */
+export function iso(at) {
+  return new Date(at * 1000).toISOString().replace(/\.\d+/, "");
+}
+
+/** A time as a field for times has it, local and to the minute: `2026-11-27T21:14`; empty for null. */
+export function fieldTime(at) {
+  return at === null || at === undefined ? "" : dated(at).replace(" ", "T");
+}
+
+/** The time in a field for times or for days, of which it is the beginning; null for an empty field. */
+export function typedTime(text) {
+  return text ? new Date(text.includes("T") ? text : `${text}T00:00`).getTime() / 1000 : null;
+}
+
+/** The beginning of the local day of a time, or of the one that comes `days` later. */
+export function startOfDay(at, days = 0) {
+  const date = new Date(at * 1000);
+  date.setHours(0, 0, 0, 0);
+  date.setDate(date.getDate() + days);
+  return date.getTime() / 1000;
+}
+
 /** `a`, `a and b`, `a, b and c`, `a, b, c and 4 more`. */
 export function listed(items, most = 3) {
   const some = items.length > most + 1 ? [...items.slice(0, most), `${amount(items.length - most)} more`] : items;

@@ -2,7 +2,7 @@
 
 import { h, memory } from "../base/dom.js";
 import { briefState, button, stateWord, tagWord } from "../base/glyphs.js";
-import { clean } from "../base/words.js";
+import { clean, timeZone } from "../base/words.js";
 
 const ACTIVE = ["queued", "starting", "running", "pausing", "cancelling", "ending", "paused"];
 const ENDED = ["succeeded", "failed", "cancelled"];
@@ -47,8 +47,6 @@ const GROUPED = {
 };
 /** Whether a search is a condition on arguments, metrics and columns, rather than words. */
 const IS_CONDITION = /[<>=~≤≥≠]|^\s*not\s|\sin\s*[([]/i;
-/** The time zone in which people of this browser write dates. */
-const ZONE = new Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
 const SETTLED_MS = 200;
 const REFUSED = "springtide-search-refused";
 const LONGEST_SEARCH = 500;
@@ -83,7 +81,7 @@ export function queryOf(filters, now = null) {
   if (project) query.set("project", project);
   const isCondition = now !== null && IS_CONDITION.test(search);
   if (search) query.set(isCondition ? "where" : "search", search);
-  if (isCondition) query.set("zone", ZONE);
+  if (isCondition) query.set("zone", timeZone());
   if (tag) query.set("tag", tag);
   if (archived) query.set("archived", archived);
   if (now === null) {

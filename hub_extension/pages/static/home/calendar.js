@@ -2,19 +2,28 @@
 
 import { site } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { clean, clock, day, exact, weekday } from "../visuals/base/words.js";
+import { timeMark } from "../visuals/base/glyphs.js";
+import { clean, clock, startOfDay, weekdayAndDay } from "../visuals/base/words.js";
 
-const DAY_S = 86_400;
 const DAYS = 7;
 
 /** The entries of a `Home.calendar`, under each of the next days that has some. */
 export function drawCalendar(entries, now) {
-  const days = Array.from({ length: DAYS + 1 }, (_, place) => dayWords(now + place * DAY_S));
-  const byDay = Map.groupBy(entries, ({ at }) => dayWords(at));
+  const days = Array.from({ length: DAYS + 1 }, (_, ahead) => weekdayAndDay(startOfDay(now, ahead)));
+  const byDay = Map.groupBy(entries, ({ at }) => weekdayAndDay(at));
   return h(
     "div",
     { key: "calendar", class: "st-home-calendar", "data-testid": "home-calendar" },
-    h("h2", { key: "title" }, "Next seven days"),
+    h(
+      "header",
+      { key: "head", class: "st-home-head" },
+      h("h2", { key: "title" }, "Next seven days"),
+      h(
+        "a",
+        { key: "book", class: "st-button st-small", href: `${site.prefix}pool#book`, "data-testid": "home-book" },
+        "Book…",
+      ),
+    ),
     entries.length === 0 && h("p", { key: "none", class: "st-muted" }, "Nothing begins or ends by itself."),
     days
       .filter((words) => byDay.has(words))
@@ -37,16 +46,8 @@ function drawEntry({ at, said, page }) {
   return h(
     "li",
     { key: `${at} ${said}` },
-    h(
-      "time",
-      { key: "at", class: "st-muted", title: exact(at), datetime: new Date(1000 * at).toISOString() },
-      clock(at, at),
-    ),
+    timeMark(at, clock(at, at), { key: "at", class: "st-muted" }),
     " ",
     h("a", { key: "said", href: `${site.prefix}${page}` }, clean(said)),
   );
-}
-
-function dayWords(at) {
-  return `${weekday(at)}, ${day(at)}`;
 }

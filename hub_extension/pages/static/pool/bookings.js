@@ -1,24 +1,35 @@
-/** Bookings of the next seven days, as a strip and a list, which admins cancel from. */
+/** Bookings of the next seven days, as a strip and a list, in which admins make, change and cancel them. */
 
 import { attempted, call } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
-import { button } from "../visuals/base/glyphs.js";
-import { clean, clock, exact, listed } from "../visuals/base/words.js";
+import { button, emptyState, timeMark } from "../visuals/base/glyphs.js";
+import { clean, clock, dated, day, listed, startOfDay, weekday } from "../visuals/base/words.js";
+import { BookingForm } from "./booking_form.js";
 
-const DAY_S = 86_400;
 const DAYS = 7;
-const DAY_FORMAT = new Intl.DateTimeFormat("en", { weekday: "short", day: "numeric" });
+/** What ends the address of this page when its dialog is to open. */
+const OPENS = "#book";
+const NONE = "One closes nodes for a maintenance, or gives a project more GPUs for some days.";
 const HEADS = ["what", "from", "until", "again", "reason", "by", ""];
 
 export class BookingList {
-  /** @param admin whether the viewer may cancel; `changed` is called when there is something new to draw */
+  /** @param admin whether the viewer may book; `changed` is called when there is something new to draw */
   constructor(admin, changed) {
     this.admin = admin;
     this.changed = changed;
     this.items = [];
     this.asking = null;
+    this.done = null;
     this.busy = new Set();
+    this.isAsked = admin && window.location.hash === OPENS;
+    this.form = new BookingForm(changed, (...answer) => this.#take(...answer));
+    if (admin) window.addEventListener("hashchange", () => this.#follow());
+  }
+
+  #follow() {
+    this.isAsked = window.location.hash === OPENS;
+    this.changed();
   }
 
   async read() {
@@ -27,22 +38,76 @@ export class BookingList {
     this.changed();
   }
 
-  /** The strip and the list; `now`: seconds since the epoch. */
-  draw(now) {
-    const heads = this.admin ? HEADS : HEADS.slice(0, -1);
+  /** Whether there is anything to see, or to do. */
+  get isShown() {
+    return this.admin || this.items.length > 0;
+  }
+
+  /** The button, the strip and the list; `now`: seconds since the epoch. */
+  draw(pool, now) {
+    const types = Object.keys(pool.projects[0]?.by_type ?? {});
+    if (this.isAsked) this.#open(types);
     return [
-      drawStrip(this.items, now),
-      dataTable(
-        "bookings",
-        heads,
-        this.items.map((booking) => this.#row(booking, heads, now)),
-        { frame: "st-wide-table" },
-      ),
+      this.admin &&
+        h(
+          "p",
+          { key: "book", class: "mb-2" },
+          button("booking-make", "Book…", () => this.form.open(types)),
+        ),
+      this.done && this.#drawDone(),
+      this.items.length ? this.#list(types, now) : emptyState("No bookings.", NONE),
+      this.form.draw(pool),
     ];
   }
 
-  #row(booking, heads, now) {
-    const time = (at) => h("time", { datetime: new Date(at * 1000).toISOString(), title: exact(at) }, clock(at, now));
+  /** Opens the dialog for who has come here to book; going back in the history leads to where they came from. */
+  #open(types) {
+    this.isAsked = false;
+    window.history.replaceState(null, "", window.location.pathname + window.location.search);
+    this.form.open(types);
+  }
+
+  #list(types, now) {
+    const heads = this.admin ? HEADS : HEADS.slice(0, -1);
+    const rows = this.items.map((booking) => this.#row(booking, types, heads, now));
+    return [drawStrip(this.items, now), dataTable("bookings", heads, rows, { frame: "st-wide-table" })];
+  }
+
+  /** What was done last, with what is to be known about it and the way back. */
+  #drawDone() {
+    const { words, notes, entry } = this.done;
+    return h(
+      "div",
+      { key: "done", class: "st-booking-done", role: "status", "data-testid": "booking-done" },
+      h(
+        "p",
+        { key: "words" },
+        `${words} `,
+        button("booking-undo", "Undo", () => this.#undo(entry), { disabled: this.busy.has(entry) }),
+      ),
+      notes.map((note) => h("p", { key: note, class: "st-muted" }, clean(note))),
+    );
+  }
+
+  #take({ booking, notes, entry }, isChange) {
+    const words = `${isChange ? "Changed" : "Made"}: ${whatOf(booking)}, ${timesOf(booking)}.`;
+    this.done = { words, notes, entry };
+    this.read();
+  }
+
+  async #undo(entry) {
+    this.busy.add(entry);
+    this.changed();
+    await attempted(async () => {
+      await call("POST", `audit/${entry}/undo`);
+      this.done = null;
+    });
+    this.busy.delete(entry);
+    await this.read();
+  }
+
+  #row(booking, types, heads, now) {
+    const time = (at) => timeMark(at, clock(at, now));
     const what = [
       h("span", { key: "what" }, whatOf(booking)),
       booking.begun && h("span", { key: "now", class: "st-muted" }, " (now)"),
@@ -54,7 +119,7 @@ export class BookingList {
       clean(booking.repeats) || "–",
       clean(booking.why) || "–",
       clean(booking.by),
-      this.admin && this.#actions(booking),
+      this.admin && this.#actions(booking, types),
     ];
     return h(
       "tr",
@@ -63,14 +128,23 @@ export class BookingList {
     );
   }
 
-  #actions(booking) {
+  #actions(booking, types) {
     const { number } = booking;
     const about = { disabled: this.busy.has(number), "aria-label": `Cancel the ${whatOf(booking)}` };
-    if (this.asking !== number) return button("booking-cancel", "Cancel…", () => this.#ask(number), about);
-    return [
-      button("booking-yes", "Cancel it", () => this.#cancel(number), about),
+    const change = { disabled: this.busy.has(number), "aria-label": `Change the ${whatOf(booking)}` };
+    if (this.asking !== number)
+      return h(
+        "div",
+        { key: "actions", class: "st-request-buttons" },
+        button("booking-change", "Change…", () => this.form.open(types, booking), change),
+        button("booking-cancel", "Cancel…", () => this.#ask(number), about),
+      );
+    return h(
+      "div",
+      { key: "question", class: "st-request-buttons" },
+      button("booking-yes", "Cancel it", () => this.#cancel(booking), about),
       button("booking-no", "Keep it", () => this.#ask(null), {}),
-    ];
+    );
   }
 
   #ask(number) {
@@ -78,11 +152,13 @@ export class BookingList {
     this.changed();
   }
 
-  async #cancel(number) {
+  async #cancel(booking) {
+    const { number } = booking;
     this.busy.add(number);
     this.asking = null;
     this.changed();
-    await attempted(() => call("DELETE", `bookings/${number}`));
+    const cancelled = await attempted(() => call("DELETE", `bookings/${number}`));
+    if (cancelled) this.done = { words: `Cancelled: ${whatOf(booking)}.`, notes: [], entry: cancelled.entry };
     this.busy.delete(number);
     await this.read();
   }
@@ -90,8 +166,13 @@ export class BookingList {
 
 function whatOf({ nodes, project, gpus }) {
   if (!project) return `maintenance of ${listed(nodes.map(clean))}`;
-  const number = gpus !== null && typeof gpus === "object" ? typed(gpus) : `${gpus}`;
-  return `booking of ${number} ${gpus === 1 ? "GPU" : "GPUs"} for ${clean(project)}`;
+  const isTable = gpus !== null && typeof gpus === "object";
+  const isOne = (isTable ? Object.values(gpus).reduce((sum, number) => sum + number, 0) : gpus) === 1;
+  return `booking of ${isTable ? typed(gpus) : gpus} ${isOne ? "GPU" : "GPUs"} for ${clean(project)}`;
+}
+
+function timesOf({ repeats, start, end }) {
+  return clean(repeats) || `from ${dated(start)} until ${dated(end)}`;
 }
 
 function typed(gpus) {
@@ -100,15 +181,19 @@ function typed(gpus) {
     .join(", ");
 }
 
+/** A day in little room: `Fri 27`. */
+function dayWords(at) {
+  return `${weekday(at).slice(0, 3)} ${Number(day(at).slice(-2))}`;
+}
+
 /** Seven days from the beginning of today on, with a bar for each time of a booking. */
 function drawStrip(items, now) {
-  const first = new Date(now * 1000);
-  first.setHours(0, 0, 0, 0);
-  const start = first.getTime() / 1000;
-  const share = (seconds) => `${(100 * seconds) / (DAYS * DAY_S)}%`;
-  const names = Array.from({ length: DAYS }, (_, day) => DAY_FORMAT.format(new Date((start + day * DAY_S) * 1000)));
+  const start = startOfDay(now);
+  const end = startOfDay(now, DAYS);
+  const share = (seconds) => `${(100 * seconds) / (end - start)}%`;
+  const names = Array.from({ length: DAYS }, (_, days) => dayWords(startOfDay(now, days)));
   const rows = items
-    .map((booking) => ({ booking, times: booking.times.filter(([from]) => from < start + DAYS * DAY_S) }))
+    .map((booking) => ({ booking, times: booking.times.filter(([from]) => from < end) }))
     .filter(({ times }) => times.length);
   return h(
     "div",
@@ -126,10 +211,7 @@ function drawStrip(items, now) {
           h("div", {
             key: String(from),
             class: booking.project ? "st-week-bar" : "st-week-bar st-hatched",
-            style: {
-              left: share(Math.max(0, from - start)),
-              width: share(Math.min(to, start + DAYS * DAY_S) - Math.max(from, start)),
-            },
+            style: { left: share(Math.max(0, from - start)), width: share(Math.min(to, end) - Math.max(from, start)) },
           }),
         ),
       ),

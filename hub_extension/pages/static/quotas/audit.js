@@ -5,7 +5,7 @@ import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { button, emptyState, when } from "../visuals/base/glyphs.js";
 import { calmly, inOrder } from "../visuals/base/pace.js";
-import { clean, clockNow, dated } from "../visuals/base/words.js";
+import { clean, clockNow, dated, startOfDay, typedTime } from "../visuals/base/words.js";
 import { valueWords } from "./project_table.js";
 
 const WORDS = {
@@ -38,7 +38,10 @@ const WORDS = {
   "undo.booking.make": "took back a booking of",
   "booking.begin": "began the booking of",
   "booking.end": "ended the booking of",
+  "booking.change": "changed the booking of",
   "booking.cancel": "cancelled the booking of",
+  "undo.booking.change": "took back a change of the booking of",
+  "undo.booking.cancel": "took back cancelling the booking of",
   "request.make": "asked for more:",
   "request.approve": "approved the request of",
   "request.refuse": "refused the request of",
@@ -308,10 +311,7 @@ function fromAddress() {
 
 /** The beginning of a typed day in seconds since the epoch, `days` later; null for none. */
 function startOf(day, days) {
-  if (!day) return null;
-  const at = new Date(`${day}T00:00`);
-  at.setDate(at.getDate() + days);
-  return at.getTime() / 1000;
+  return day ? startOfDay(typedTime(day), days) : null;
 }
 
 function changes(entry) {

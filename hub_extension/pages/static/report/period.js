@@ -1,5 +1,7 @@
 /** The periods of reports, in days of UTC, and the intervals of their tide. */
 
+import { iso } from "../visuals/base/words.js";
+
 const DAY_MS = 86_400_000;
 const HOURS_UNTIL_DAYS = 3;
 const DAYS_UNTIL_WEEKS = 100;
@@ -34,7 +36,7 @@ export function daysOf(period, now) {
 }
 
 function dayOf(at) {
-  return new Date(at).toISOString().slice(0, 10);
+  return iso(at / 1000).slice(0, 10);
 }
 
 /** The column by which the tide of a report has its intervals. */
@@ -72,7 +74,7 @@ function next(at, column) {
 }
 
 function nameOf(at, column) {
-  const text = new Date(at).toISOString();
+  const text = iso(at / 1000);
   if (column === "hour") return `${text.slice(0, 10)} ${text.slice(11, 13)}:00`;
   if (column === "week") return weekOf(at);
   return column === "day" ? text.slice(0, 10) : text.slice(0, 7);

@@ -4,7 +4,7 @@ import { attempted, call } from "../site.js";
 import { untilOf, untilWords } from "../until.js";
 import { h } from "../visuals/base/dom.js";
 import { when } from "../visuals/base/glyphs.js";
-import { clean } from "../visuals/base/words.js";
+import { clean, fieldTime } from "../visuals/base/words.js";
 
 const NUMBERS = { quota: "quota", limit: "limit", build_quota: "build quota" };
 const MOST_REASON = 500;
@@ -161,18 +161,11 @@ function fieldsOf(request) {
           type: "datetime-local",
           class: "form-control form-control-sm w-auto",
           name: "until",
-          value: localTime(request.wanted.edit.until),
+          value: fieldTime(request.wanted.edit.until),
           "data-testid": "decision-until",
         }),
       ),
   ];
-}
-
-/** A time as a field for times has it, in the browser's time zone, to the minute; empty for none. */
-function localTime(at) {
-  if (!at) return "";
-  const zone = new Date(at * 1000).getTimezoneOffset() * 60;
-  return new Date((at - zone) * 1000).toISOString().slice(0, "2026-01-01T00:00".length);
 }
 
 function bodyOf(request, form, refuses) {
@@ -187,7 +180,7 @@ function bodyOf(request, form, refuses) {
     if (type === null) edit[field] = typed;
     else edit[field][type] = typed;
   }
-  if (hasEnd(request) && (data.get("until") ?? "") !== localTime(edit.until)) {
+  if (hasEnd(request) && (data.get("until") ?? "") !== fieldTime(edit.until)) {
     edit.until = untilOf(form);
     differs = true;
   }
