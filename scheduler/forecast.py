@@ -267,12 +267,13 @@ def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     """Return how long the job will probably still run, in seconds with all its workers; infinite if unknown.
 
     For a job with only a time limit, all lengths up to it are equally likely. A job beyond its expected run time
-    continues for a fraction of its run time so far, so that its end is never expected at once.
+    continues for a fraction of its run time so far, so that its end is never expected at once. Of one that has run
+    for `SPREAD` times as long, and `OUTRUN`, nothing is known any more.
     """
     done, most = job.worked_by(now), _most(job, now)
     if left := _left(job, now, past):
         return min(most, _quantile(left, 0.5))
-    expected = past[-1] if past else job.expected
+    expected = _known(done, past[-1] if past else job.expected)
     if expected is None:
         return most / 2
     return min(most, expected - done if expected > done else max(OUTRUN, done / SPREAD))
@@ -284,11 +285,16 @@ def longest(job: Job, now: float, past: Sequence[float] = ()) -> float:
         return _most(job, now)
     if left := _left(job, now, past):
         return _quantile(left, 0.9) * _margin(left)
-    expected = past[-1] if past else job.expected
+    done = job.worked_by(now)
+    expected = _known(done, past[-1] if past else job.expected)
     if expected is None:
         return math.inf
-    done = job.worked_by(now)
     return expected * SPREAD - done if expected > done else max(OUTRUN * SPREAD, done)
+
+
+def _known(done: float, expected: float | None) -> float | None:
+    """Return an expected run time, None if it says nothing of a job any more that has ``done`` so much."""
+    return None if expected is None or done > max(OUTRUN, SPREAD * expected) else expected
 
 
 def _most(job: Job, now: float) -> float:

@@ -309,7 +309,7 @@ STARTS: Table = {
         "Jobs before it have no time limit, so its latest start is unknown."
     ),
     "engine-starts-endless": lambda _: _unforeseen(
-        "When it starts is unknown: jobs before it have no time limit, and none like them has ended."
+        "When it starts is unknown: jobs before it have no time limit, and none like them ran so long."
     ),
     "engine-starts-overdue": lambda _: _unforeseen(
         "It starts once a stopping job has left its GPUs, which is overdue: no time can be given."

@@ -283,7 +283,7 @@ RULES: list[tuple[str, Rule]] = [
     ]),
     (r"The next trial likely starts .+\.", _is("waits", True)),
     (r"Estimating the start time\.", _is("waits", True)),
-    (r"When it starts is unknown: jobs before it have no time limit, and none like them has ended\.",
+    (r"When it starts is unknown: jobs before it have no time limit, and none like them ran so long\.",
      _is("waits", True)),
     (r"It starts once a stopping job has left its GPUs, which is overdue: no time can be given\.",
      _is("waits", True)),

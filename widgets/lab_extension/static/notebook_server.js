@@ -51,6 +51,13 @@ export class NotebookServer {
     /** How far an environment is. */
     this.environmentProgress = (name) => ask("GET", `environments/${encodeURIComponent(name)}`);
 
+    /** Whether the server answers. */
+    this.answers = () =>
+      connection.makeRequest(`${settings.baseUrl}api/status`, {}, settings).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+
     /** The address of the TensorBoard of jobs. */
     this.boardOf = (ids) => `${settings.baseUrl}springtide/tensorboard/${ids.join("-")}/`;
 

@@ -3,6 +3,7 @@
 import { addCommand } from "./commands.js";
 import { addEnvironments } from "./environments.js";
 import { FormBackend } from "./form_backend.js";
+import { dismissWhenBack } from "./lost_server.js";
 import { NotebookServer } from "./notebook_server.js";
 import { Notices } from "./notices.js";
 import { cardFactory } from "./outputs.js";
@@ -71,6 +72,7 @@ function frame(shared, feed, server, pages) {
     notebooks: shared["@jupyterlab/notebook"]?.INotebookTracker,
     launcher: shared["@jupyterlab/launcher"]?.ILauncher,
     palette: shared["@jupyterlab/apputils"]?.ICommandPalette,
+    translator: shared["@jupyterlab/translation"]?.ITranslator,
   };
   const names = Object.keys(tokens).filter((name) => tokens[name]);
   return {
@@ -91,6 +93,13 @@ function frame(shared, feed, server, pages) {
         addPanel(app, Shown, feed, pages, parts, icon);
         addNotices(app, shared, feed, server);
       }
+      const { PageConfig } = shared["@jupyterlab/coreutils"];
+      dismissWhenBack(
+        shared["@jupyterlab/apputils"],
+        parts.translator,
+        PageConfig.getOption("baseUrl"),
+        server.answers,
+      );
       if (parts.status) addStatus(app, Shown, parts.status, feed);
     },
   };

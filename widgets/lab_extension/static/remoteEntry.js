@@ -16,6 +16,7 @@
     "@jupyterlab/rendermime",
     "@jupyterlab/services",
     "@jupyterlab/statusbar",
+    "@jupyterlab/translation",
     "@jupyterlab/ui-components",
     "@lumino/widgets",
   ];
