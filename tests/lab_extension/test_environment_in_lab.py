@@ -16,7 +16,7 @@ def ask_for(tab: Page, name: str) -> None:
     picture = tile.locator("img").element_handle()
     tab.wait_for_function("(picture) => picture.naturalWidth > 0", arg=picture)
     tile.click()
-    tab.get_by_test_id("environment-name").fill(name)
+    tab.get_by_test_id("form-environment-name").fill(name)
     tab.get_by_role("button", name="Make", exact=True).click()
 
 
@@ -29,7 +29,7 @@ def test_a_tile_of_the_launcher_makes_an_environment_and_opens_a_notebook_in_it(
     ask_for(tab, "Mine")
     expect(tab.locator(".jp-Dialog")).to_contain_text("“Mine” is no name of an environment")
     tab.locator(".jp-Dialog-footer button").click()
-    again = tab.get_by_test_id("environment-name")
+    again = tab.get_by_test_id("form-environment-name")
     expect(again).to_have_value("Mine")
     again.fill("mine")
     tab.get_by_role("button", name="Make", exact=True).click()

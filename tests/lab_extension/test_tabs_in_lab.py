@@ -89,7 +89,7 @@ def test_menu_palette_and_launcher_lead_to_the_table_and_its_links_to_jobs_in_ta
     tab.evaluate(RUN, ["apputils:activate-command-palette", {}])
     tab.locator(".lm-CommandPalette-input").fill("springtide new environment")
     tab.keyboard.press("Enter")
-    expect(tab.get_by_test_id("environment-name")).to_be_visible()
+    expect(tab.get_by_test_id("form-environment-name")).to_be_visible()
     tab.keyboard.press("Escape")
     expect(tab.locator(".jp-Dialog")).to_have_count(0)
     expect(tab.locator("#springtide-runs :focus, #springtide-runs:focus")).not_to_have_count(0)

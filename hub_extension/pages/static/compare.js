@@ -135,9 +135,12 @@ function drawMetrics(jobs) {
         { key: "none", class: "st-muted", "data-testid": "none-in-common" },
         "No metric was reported by two of these jobs.",
       ),
-    drawAcross(shown, redraw),
-    " ",
-    boardLink(boardPath(jobs.map(({ id }) => id)), "compared-tensorboard"),
+    h(
+      "div",
+      { key: "tools", class: "st-metric-tools" },
+      drawAcross(shown, redraw),
+      boardLink(boardPath(jobs.map(({ id }) => id)), "compared-tensorboard"),
+    ),
     drawShapeFields(shown, redraw),
     drawMetricPlots(common, shown, redraw, (node, name) =>
       renderOverlayChart(node, { runs, name, across, shape, zoom }),

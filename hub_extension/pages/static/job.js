@@ -91,8 +91,7 @@ function drawMissing(error) {
   const gone = error.code === "deleted";
   document.querySelector("h1").textContent = gone ? "Deleted" : "Not found";
   const jobs = h("a", { href: site.prefix }, "My jobs");
-  const why = gone ? "Its files are gone, too. " : "It may be another user's, or have been removed since. ";
-  return patch(page, emptyState(clean(error.message), why, jobs));
+  return patch(page, emptyState(clean(error.what), error.hint && `${clean(error.hint)} `, jobs));
 }
 
 function draw() {

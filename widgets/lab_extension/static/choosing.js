@@ -1,8 +1,10 @@
 /** The job that a command is about: a given one, or the one chosen in a dialog. */
 
-import { clean } from "./visuals/base/words.js";
+import { clean, shortened } from "./visuals/base/words.js";
 
 const IS_ID = /^[A-Za-z0-9]{1,64}$/;
+/** The dialog is as wide as its longest choice. */
+const LONGEST_NAME = 40;
 
 /** Whether a value is the id of a job. */
 export function isJobId(value) {
@@ -19,7 +21,7 @@ export async function chooseJob(shared, feed, given, { query, title, none, offer
   const items = (await feed.call("GET", `jobs?${query}`)).items.filter(offers);
   if (!items.length) throw new Error(none);
   if (items.length === 1) return items[0].id;
-  const names = items.map(({ id, name }) => `${clean(name)} (${id})`);
+  const names = items.map(({ id, name }) => `${shortened(clean(name), LONGEST_NAME)} (${id})`);
   const { button, value } = await InputDialog.getItem({ title, items: names, okLabel: "Open" });
   return button.accept && value !== null ? items[names.indexOf(value)].id : null;
 }

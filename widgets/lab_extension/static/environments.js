@@ -1,13 +1,21 @@
 /** Makes an environment of one's own, with a kernel, and opens a notebook in it. */
 
 import { addCommand } from "./commands.js";
-import { clean } from "./visuals/base/words.js";
+import { patch } from "./visuals/base/dom.js";
+import { clean, given } from "./visuals/base/words.js";
+import { textField } from "./visuals/views/form_field.js";
 import { firstWords } from "./whole_words.js";
 
 const MAKE = "springtide:make-environment";
 const ASKED_MS = 1000;
 const TILE_COLOUR = "#208ce9";
 const NOTHING = { name: "", packages: [] };
+const NAME = { label: "Name", placeholder: "bert", help: "Small letters, digits, dots and dashes." };
+const PACKAGES = {
+  label: "Packages",
+  placeholder: "transformers datasets>=3",
+  help: "With spaces between. They are added to the packages that all notebooks of this hub have.",
+};
 
 /** Adds the command, its tile in the launcher and its entry in the palette. `parts`: null where the page has none. */
 export function addEnvironments(app, shared, server, { launcher, palette }, icon) {
@@ -28,7 +36,7 @@ export function addEnvironments(app, shared, server, { launcher, palette }, icon
 /** Makes an environment; promises whether it is there. */
 async function made(wanted, app, shared, server) {
   const { Notification, showErrorMessage } = shared["@jupyterlab/apputils"];
-  const id = Notification.emit(`Making the environment ${wanted.name}…`, "in-progress", { autoClose: false });
+  const id = Notification.emit(`Making the environment ${given(wanted.name)}…`, "in-progress", { autoClose: false });
   try {
     let { state, line, kernel, problem } = await server.makeEnvironment(wanted.name, wanted.packages);
     while (state === "making") {
@@ -38,13 +46,18 @@ async function made(wanted, app, shared, server) {
     }
     if (state === "failed") throw new Error(problem);
     await app.serviceManager.kernelspecs.refreshSpecs();
-    Notification.update({ id, message: `The environment ${wanted.name} is ready.`, type: "success", autoClose: 8000 });
+    Notification.update({
+      id,
+      message: `The environment ${given(wanted.name)} is ready.`,
+      type: "success",
+      autoClose: 8000,
+    });
     if (app.commands.hasCommand("notebook:create-new"))
       await app.commands.execute("notebook:create-new", { kernelName: kernel, activate: true });
     return true;
   } catch (error) {
     Notification.dismiss(id);
-    await showErrorMessage(`No environment ${clean(wanted.name)} was made`, clean(error.message));
+    await showErrorMessage(`The environment ${given(wanted.name)} was not made`, clean(error.message));
     return false;
   }
 }
@@ -58,32 +71,28 @@ async function askName(shared, before) {
   return button.accept ? value : null;
 }
 
+/** The fields of the dialog, which look like those of the dialog before a file is sent. */
 function nameBody(Widget) {
   return class extends Widget {
     constructor({ name, packages }) {
       super();
       this.addClass("springtide");
-      this.addClass("st-send");
-      this.name = input("Name", "environment-name", "bert");
-      this.packages = input("Packages", "environment-packages", "transformers datasets>=3");
-      this.name.value = name;
-      this.packages.value = packages.join(" ");
-      const words = document.createElement("p");
-      words.textContent = "It has all that this hub's notebooks have, and these packages on top.";
-      this.node.append(this.name.parentNode, this.packages.parentNode, words);
+      this.addClass("st-send-form");
+      this.id = "springtide-environment";
+      this.typed = { name, packages: packages.join(" ") };
+      patch(this.node, this.#field("name", NAME), this.#field("packages", PACKAGES));
+    }
+
+    #field(part, field) {
+      const set = (value) => {
+        this.typed[part] = value;
+      };
+      return textField(this, { ...field, name: `environment-${part}`, value: this.typed[part], set });
     }
 
     getValue() {
-      return { name: this.name.value.trim(), packages: this.packages.value.split(/\s+/).filter(Boolean) };
+      const { name, packages } = this.typed;
+      return { name: name.trim(), packages: packages.split(/\s+/).filter(Boolean) };
     }
   };
-}
-
-function input(words, testid, placeholder) {
-  const label = document.createElement("label");
-  const field = document.createElement("input");
-  Object.assign(field, { className: "jp-mod-styled", placeholder, spellcheck: false, autocomplete: "off" });
-  field.dataset.testid = testid;
-  label.append(`${words} `, field);
-  return field;
 }

@@ -9,10 +9,12 @@ const UNREACHED = new Set([502, 503, 504]);
 /** The code of a refusal without an answer: the server is away, or what stands before it says so. */
 export const AWAY = "away";
 
-/** A refusal, with a message for the user. */
+/** A refusal, with a message for the user: `what` was refused, and a `hint`. */
 export class Refused extends Error {
   constructor(problem) {
     super([problem.message, problem.hint].filter(Boolean).join(" "));
+    this.what = problem.message;
+    this.hint = problem.hint ?? "";
     this.status = problem.status;
     this.code = problem.code;
     this.field = problem.field;

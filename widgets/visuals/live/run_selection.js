@@ -286,7 +286,7 @@ export class Selection {
       this.writing = null;
       this.changed();
     };
-    const label = what === "note" ? "Note" : "Tags to add, with spaces between";
+    const label = what === "note" ? "Note" : "Tags, with spaces between";
     return h(
       "form",
       { key: `form ${what}`, class: "st-selection-form", on: { submit } },
@@ -300,12 +300,12 @@ export class Selection {
         "data-testid": "selection-text",
         hook: (field) => fillOnce(field, text),
       }),
+      this.#button("close", "Close", close),
       h(
         "button",
-        { type: "submit", class: "st-button", "data-testid": "selection-save" },
+        { type: "submit", class: "st-button st-primary", "data-testid": "selection-save" },
         what === "note" ? "Save" : "Add",
       ),
-      this.#button("close", "Close", close),
     );
   }
 

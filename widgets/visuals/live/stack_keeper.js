@@ -50,16 +50,16 @@ export class StackKeeper {
       "section",
       { key: "stack", class: "st-log-fold", "data-testid": "stack" },
       h(
-        "p",
-        { key: "at" },
-        `Where it was at ${clock(at, clockNow(), true)} `,
+        "div",
+        { key: "at", class: "st-stack-head" },
+        h("span", { key: "words" }, `Where it was at ${clock(at, clockNow(), true)}`),
         h("button", { key: "close", ...close }, "Close"),
       ),
       workers.map(({ rank, text, problem }) => [
         workers.length > 1 && h("p", { key: `rank-${rank}`, class: "st-muted" }, `Worker ${rank}`),
         h(
           "pre",
-          { key: `text-${rank}`, class: "st-log" },
+          { key: `text-${rank}`, class: "st-log", tabindex: 0, "aria-label": `Stack of worker ${rank}` },
           [text, problem].filter(Boolean).map(cleanLines).join("\n\n"),
         ),
       ]),

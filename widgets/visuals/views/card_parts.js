@@ -109,22 +109,24 @@ export function cardActions(data, actions, state, again, words) {
         clean(blocked),
       ),
   ].filter(Boolean);
-  const board = words.board && !state.confirming && !state.erasing && boardLink(words.board, "job-tensorboard");
-  if (!buttons.some(Boolean) && !said.length && !board) return null;
-  return h("footer", { key: "actions" }, said, buttons, board);
+  if (!buttons.some(Boolean) && !said.length) return null;
+  return h("footer", { key: "actions" }, said, buttons);
 }
 
 function choices(job, actions, ask, confirm, waiting, words) {
   const { cancel, more = [], aside = [], expanded = {}, isAway, erases, erase } = words;
+  const board = words.board && boardLink(words.board, "job-tensorboard");
   if (isFinal(job.state))
     return [
       ...afterwards(actions, waiting),
+      board,
       erases && actions.delete && cardButton("delete", "Delete…", erase, waiting),
     ];
   const others = aside.map(
     ([name, label]) =>
       actions[name] && cardButton(name, label, actions[name], isAway, { "aria-expanded": expanded[name] ?? null }),
   );
+  others.push(board);
   if (isEnding(job)) return [...others, actions.end && cardButton("end", "End now…", confirm("end"), waiting)];
   const { pause, resume } = offers(job);
   return [

@@ -70,11 +70,12 @@ function problemLine({ what, problem, field }) {
 
 function holdFields(intervention, about, jobs) {
   const runs = jobs.some(({ state }) => state === "running" || state === "starting");
+  const [ask, them] = jobs.length === 1 ? ["It asks", "it"] : ["They ask", "them"];
   return [
     h(
       "p",
       { key: "words", class: "st-muted" },
-      `Put ${about} on hold? It asks for no GPUs until an administrator releases it.`,
+      `Put ${about} on hold? ${ask} for no GPUs until an administrator releases ${them}.`,
     ),
     field(intervention, "reason", HOLD_LABELS.reason, "", { required: true, maxlength: 500, hook: focusOnce }),
     runs &&

@@ -185,17 +185,21 @@ export function rerunForm(editor) {
         },
         clean(editor.notice ?? changedWords(changed, different)),
       ),
-      button("rerun-close", "Close", () => editor.close()),
       h(
-        "button",
-        {
-          key: "send",
-          type: "submit",
-          class: "st-button st-primary",
-          disabled: editor.sending,
-          "data-testid": "rerun-send",
-        },
-        editor.sending ? words.sending : words.send,
+        "span",
+        { key: "buttons", class: "st-form-buttons" },
+        button("rerun-close", "Close", () => editor.close()),
+        h(
+          "button",
+          {
+            key: "send",
+            type: "submit",
+            class: "st-button st-primary",
+            disabled: editor.sending,
+            "data-testid": "rerun-send",
+          },
+          editor.sending ? words.sending : words.send,
+        ),
       ),
     ),
   );

@@ -17,11 +17,15 @@ export function bestSchedule(trials, rows) {
   if (!population || !best) return null;
   const line = ancestorsOf(rows, best.trial);
   if (!line.length) return null;
-  const names = parameterNames(line);
-  const heads = ["generation", "steps", "member", ...names.map((name) => clean(name)), clean(trials.metric)];
+  const columns = scheduleColumns(line, population.every, clean(trials.metric));
   return h(
     "section",
-    { key: "schedule", class: "st-trials", "aria-label": "Schedule of the best trial", "data-testid": "schedule" },
+    {
+      key: "schedule",
+      class: "st-trials st-schedule",
+      "aria-label": "Schedule of the best trial",
+      "data-testid": "schedule",
+    },
     h("p", { key: "head", class: "st-muted st-trials-note" }, `How trial ${best.trial} was trained:`),
     h(
       "div",
@@ -35,31 +39,42 @@ export function bestSchedule(trials, rows) {
           h(
             "tr",
             {},
-            heads.map((head, place) => h("th", { key: place, scope: "col", class: "st-number" }, head)),
+            columns.map(({ head, classes }, place) => h("th", { key: place, scope: "col", class: classes }, head)),
           ),
         ),
         h(
           "tbody",
           { key: "body" },
-          line.map((row) => drawGeneration(row, names, population.every)),
+          line.map((row) => drawGeneration(row, columns)),
         ),
       ),
     ),
   );
 }
 
-function drawGeneration(row, names, every) {
-  const { generation, member, parameters, value } = row;
-  const cells = [
-    `${amount(every * (generation - 1))} to ${amount(every * generation)}`,
-    member,
-    ...names.map((name) => parameterWords(own(parameters, name))),
-    Number.isFinite(value) ? amount(value) : NO_VALUE,
+/** The columns: numbers are aligned at their ends, other parameters at their beginnings. */
+function scheduleColumns(line, every, metric) {
+  const number = (head, words) => ({ head, words, classes: "st-number" });
+  const parameter = (name) => ({
+    head: clean(name),
+    words: ({ parameters }) => parameterWords(own(parameters, name)),
+    classes: line.every(({ parameters }) => typeof own(parameters, name) === "number") ? "st-number" : null,
+  });
+  return [
+    number("generation", ({ generation }) => generation),
+    number("steps", ({ generation }) => `${amount(every * (generation - 1))} to ${amount(every * generation)}`),
+    number("member", ({ member }) => member),
+    ...parameterNames(line).map(parameter),
+    number(metric, ({ value }) => (Number.isFinite(value) ? amount(value) : NO_VALUE)),
   ];
+}
+
+function drawGeneration(row, columns) {
   return h(
     "tr",
-    { key: generation, "data-testid": "schedule-row" },
-    h("th", { key: "generation", scope: "row", class: "st-number" }, generation),
-    cells.map((cell, place) => h("td", { key: place, class: "st-number" }, cell)),
+    { key: row.generation, "data-testid": "schedule-row" },
+    columns.map(({ words, classes }, place) =>
+      h(place ? "td" : "th", { key: place, scope: place ? null : "row", class: classes }, words(row)),
+    ),
   );
 }

@@ -91,7 +91,7 @@ function columnsOf(parameters, { rows, metric, goal }) {
       number: rows.every(({ parameters: of }) => isNumber(own(of, parameter))),
     })),
     { name: clean(metric) || "value", column: "value", number: true, down: goal === "maximize" },
-    { name: "curve" },
+    ...(rows.some(({ curve }) => curve.length > 1) ? [{ name: "curve" }] : []),
     { name: "state", column: "state" },
     { name: "attempt", column: "attempt", number: true },
   ];
@@ -122,7 +122,7 @@ function drawTrialFilters(rows, matching, view, choose) {
     h("input", {
       key: "text",
       type: "search",
-      placeholder: "Search, for example lr=0.01",
+      placeholder: "Search, as lr=0.01",
       "aria-label": "Search the trials",
       "data-testid": "trials-search",
       value: view.text,
