@@ -221,10 +221,9 @@ def _shares(item: pytest.Item) -> bool:
     """Return whether a test uses what is made once for its file: on several workers it were made several times."""
     fixtures = getattr(item, "_fixtureinfo", None)
     return fixtures is not None and any(
-        definition.scope == "module"
+        definition.scope == "module" and definition.baseid  # those of plugins have none
         for definitions in fixtures.name2fixturedefs.values()
         for definition in definitions
-        if definition.func.__module__ == item.module.__name__  # type: ignore[attr-defined]
     )
 
 

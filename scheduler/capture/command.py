@@ -15,6 +15,7 @@ from pathlib import Path
 from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.file_kinds import KNOWN, suffix_of
 from springtide.scheduler.capture.imports import Imports, imports_of_cells, imports_of_file, reached_imports
 from springtide.scheduler.capture.notebook_file import checked
 from springtide.scheduler.capture.program import (
@@ -29,7 +30,8 @@ from springtide.scheduler.capture.program import (
     program_of,
     require,
 )
-from springtide.scheduler.capture.project import KNOWN, Project, capture_project, suffix_of
+from springtide.scheduler.capture.project import Project
+from springtide.scheduler.capture.project_walk import capture_project
 from springtide.scheduler.capture.search_path import folders_of
 from springtide.scheduler.project_tree import PLACE, TreeFile
 from springtide.scheduler.wire.environments import SEARCH_PATH

@@ -290,6 +290,12 @@ async def running(start: Start) -> Running:
     return await start()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(started: Start) -> Running:
+    """The service of those tests of a file that change nothing in it."""
+    return await started()
+
+
 def sse(lines: list[str]) -> dict[str, Any]:
     """One event of a stream from its lines."""
     fields = dict(line.split(": ", 1) for line in lines if not line.startswith(":"))

@@ -228,6 +228,7 @@ async def test_a_log_or_files_read_from_outside_the_project_are_in_the_trail_onc
     assert [(each["who"], each["what"]) for each in entries] == [("admin", what)]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -242,14 +243,15 @@ async def test_a_log_or_files_read_from_outside_the_project_are_in_the_trail_onc
         ({"colour": 1}, "colour"),
     ],
 )
-async def test_a_wrong_field_of_a_project_is_named(running, body, field):
-    answer = await running.as_("admin").patch("/projects/vision", json=body)
+async def test_a_wrong_field_of_a_project_is_named(shared, body, field):
+    answer = await shared.as_("admin").patch("/projects/vision", json=body)
     assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["a%0Ab", "x" * 65, "a%2Fb", "%00"])
-async def test_a_wrong_name_of_a_project_is_refused(running, name):
-    answer = await running.as_("admin").put(f"/projects/{name}", json={})
+async def test_a_wrong_name_of_a_project_is_refused(shared, name):
+    answer = await shared.as_("admin").put(f"/projects/{name}", json={})
     assert answer.status_code in {404, 422}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 FITS_NOWHERE = "the largest train node has 4"
 
@@ -32,9 +33,7 @@ BAD = {
 }
 
 
-@pytest.fixture
-async def busy(running):
-    """A service with a project that has a limit, and a job that runs."""
+async def made_busy(running):
     limit = await running.as_("admin").patch("/projects/vision", json={"limit": 3})
     assert limit.status_code == 200
     job = await running.submit("susan")
@@ -42,14 +41,27 @@ async def busy(running):
     return running, job["id"]
 
 
+@pytest.fixture
+async def busy(running):
+    """A service with a project that has a limit, and a job that runs."""
+    return await made_busy(running)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_busy(shared):
+    """The same, for all submissions that are refused."""
+    return await made_busy(shared)
+
+
 async def nothing_was_lost(running, job):
     [left] = (await running.as_("admin").get("/jobs")).json()["items"]
     assert (left["id"], left["state"], left["attempt"]) == (job, "running", 1)
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("what", BAD)
-async def test_a_submission_that_cannot_be_is_refused_naming_field_and_way_out(busy, what):
-    running, job = busy
+async def test_a_submission_that_cannot_be_is_refused_naming_field_and_way_out(shared_busy, what):
+    running, job = shared_busy
     fields: Any
     fields, field, says = BAD[what]
     answer = await running.as_("susan").post("/jobs", json={"argv": ["true"], **fields})

@@ -116,6 +116,7 @@ async def test_an_administrator_sees_what_another_quota_would_do(running):
     ]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("question", "field"),
     [
@@ -143,8 +144,8 @@ async def test_an_administrator_sees_what_another_quota_would_do(running):
         ({"nodes": {"\u202en": {"gpus": 1}}}, "nodes"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_naming_the_field(running, question, field):
-    refused = await ask(running, "admin", **{"job": None, **question})
+async def test_what_cannot_be_meant_is_refused_naming_the_field(shared, question, field):
+    refused = await ask(shared, "admin", **{"job": None, **question})
     assert refused.status_code in {409, 422}, refused.text
     problem = refused.json()
     assert problem["field"] == field

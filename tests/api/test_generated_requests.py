@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import pytest_asyncio
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -44,14 +45,14 @@ def told(record_testsuite_property: Callable[[str, object], None]) -> Iterator[N
         record_testsuite_property(f"requests {outcome}", number)
 
 
-@pytest.fixture
-async def pool(running: Any) -> Any:
-    """A service on which no job is ever accepted, so that no generated command runs."""
-    running.people.callers[ADMIN] = Caller(ADMIN, frozenset({"vision"}), admin=True, token=ADMIN)
+@pytest_asyncio.fixture(loop_scope="module")
+async def pool(shared: Any) -> Any:
+    """The service of all calls; none of its jobs ever starts, so that no generated command runs."""
+    shared.people.callers[ADMIN] = Caller(ADMIN, frozenset({"vision"}), admin=True, token=ADMIN)
     for name in ("vision", "speech"):
         edit = wire.ProjectEdit(quota=0, limit=0)
-        await running.pool.engine.edit_project(name, edit, "test", members={})
-    return running
+        await shared.pool.engine.edit_project(name, edit, "test", members={})
+    return shared
 
 
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
@@ -78,6 +79,7 @@ def check(case: Case, url: str, user: str) -> None:
         assert (problem.status, problem.message[-1:]) == (answer.status_code, ".")
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("method", "path"), CALLS, ids=[f"{method} {path}" for method, path in CALLS])
 async def test_no_request_breaks_the_service_and_every_answer_is_as_documented(
     pool: Any, method: str, path: str

@@ -22,11 +22,13 @@ def is_problem(answer, status):
     return problem
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("path", ["/nothing", "/jobs/a/b/c", "/jobs/", "/../../etc/passwd", "/pool%00", "/people"])
-async def test_an_unknown_address_is_a_problem_in_json(running, path):
-    is_problem(await running.as_("susan").get(path), 404)
+async def test_an_unknown_address_is_a_problem_in_json(shared, path):
+    is_problem(await shared.as_("susan").get(path), 404)
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
@@ -36,21 +38,22 @@ async def test_an_unknown_address_is_a_problem_in_json(running, path):
         ("POST", "/events", "GET"),
     ],
 )
-async def test_a_wrong_method_is_told_the_right_ones(running, method, path, allow):
-    answer = await running.as_("susan").request(method, path)
+async def test_a_wrong_method_is_told_the_right_ones(shared, method, path, allow):
+    answer = await shared.as_("susan").request(method, path)
     assert answer.headers["Allow"] == allow
     if method != "HEAD":
         is_problem(answer, 405)
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "media", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "text/json"]
 )
-async def test_a_body_has_to_be_declared_as_json(running, media):
+async def test_a_body_has_to_be_declared_as_json(shared, media):
     headers = {"Content-Type": media} if media else {}
-    answer = await running.as_("susan").post("/jobs", content=b'{"argv": ["true"]}', headers=headers)
+    answer = await shared.as_("susan").post("/jobs", content=b'{"argv": ["true"]}', headers=headers)
     is_problem(answer, 415)
-    assert (await running.as_("susan").get("/jobs")).json()["items"] == []
+    assert (await shared.as_("susan").get("/jobs")).json()["items"] == []
 
 
 async def test_a_packed_body_is_refused(running):
@@ -65,23 +68,25 @@ async def test_json_may_be_declared_in_every_usual_way(running, charset):
     assert answer.status_code == 201
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "gpus",
     ["-1", "2.0", "2.5", "true", "NaN", "1e309", "-Infinity", '"4"', "null", "999999999999999999999", "7"],
 )
-async def test_a_wrong_number_of_gpus_changes_nothing(running, gpus):
-    susan = running.as_("susan", **{"Content-Type": "application/json"})
+async def test_a_wrong_number_of_gpus_changes_nothing(shared, gpus):
+    susan = shared.as_("susan", **{"Content-Type": "application/json"})
     problem = is_problem(await susan.post("/jobs", content=f'{{"argv": ["true"], "gpus": {gpus}}}'), 422)
     assert problem["field"] == "gpus"
     assert (await susan.get("/jobs")).json()["items"] == []
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "path", ["/me", "/pool", "/jobs", "/events", "/admin", "/audit", "/metrics?x=1", "/history"]
 )
-async def test_without_a_token_there_is_nothing_to_see(running, path):
+async def test_without_a_token_there_is_nothing_to_see(shared, path):
     headers = {"X-Forwarded-For": "192.0.2.1"}
-    problem = is_problem(await running.as_(None, **headers).get(path), 401)
+    problem = is_problem(await shared.as_(None, **headers).get(path), 401)
     assert "Authorization" in problem["hint"]
 
 
@@ -104,17 +109,19 @@ ADMIN_CALLS = [
 ]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["susan", "bot", "springtide"])
 @pytest.mark.parametrize(("method", "path", "body"), ADMIN_CALLS)
-async def test_administration_is_for_administrators(running, name, method, path, body):
-    before = (await running.as_("admin").get("/admin")).json()
-    is_problem(await running.as_(name).request(method, path, json=body), 403)
-    assert (await running.as_("admin").get("/admin")).json() == before
+async def test_administration_is_for_administrators(shared, name, method, path, body):
+    before = (await shared.as_("admin").get("/admin")).json()
+    is_problem(await shared.as_(name).request(method, path, json=body), 403)
+    assert (await shared.as_("admin").get("/admin")).json() == before
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["susan", "admin", "bot"])
-async def test_build_gpus_are_reserved_by_the_spawner_only(running, name):
-    client = running.as_(name)
+async def test_build_gpus_are_reserved_by_the_spawner_only(shared, name):
+    client = shared.as_(name)
     is_problem(await client.post("/workspaces", json={"user": name, "gpus": 1}), 403)
     is_problem(await client.delete(f"/workspaces/{name}"), 403)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from springtide.hub_extension.service.site import ROUTES
 from springtide.scheduler.executors.base import AttemptKey
@@ -81,16 +82,24 @@ def program_of(running: Any, job: str, attempt: int = 1) -> httpx.AsyncClient:
     return running.as_(running.credentials.token(AttemptKey(job, attempt)))
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_job(shared: Any) -> str:
+    """A running job of susan's in the service of all tests of this file that change nothing."""
+    return await started(shared)
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-async def test_a_program_of_a_job_makes_the_calls_about_jobs_and_no_others(running: Any, route: Any) -> None:
+async def test_a_program_of_a_job_makes_the_calls_about_jobs_and_no_others(
+    shared: Any, shared_job: str, route: Any
+) -> None:
     call = f"{route.method} {route.path}"
     assert route.jobs is (call in ALLOWED)
     if call in ALLOWED | OPEN:
         return
-    job = await started(running)
     path = route.path.replace(":path", "").format_map(dict.fromkeys(route.parts, "susan"))
     body: dict[str, Any] | None = {} if route.body is not None else None
-    answer = await program_of(running, job).request(route.method, path, json=body)
+    answer = await program_of(shared, shared_job).request(route.method, path, json=body)
     assert (answer.status_code, answer.json()["message"]) == (403, "A program of a job may not do this.")
 
 
@@ -128,6 +137,7 @@ async def test_a_credential_is_good_while_its_attempt_runs(running: Any) -> None
     assert (refused.status_code, refused.json()["code"]) == (401, "job_ended")
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     "token",
     [
@@ -140,13 +150,12 @@ async def test_a_credential_is_good_while_its_attempt_runs(running: Any) -> None
         "SPRINGTIDE-JOB:{job}:1:{signature}",
     ],
 )
-async def test_a_forged_credential_is_nobodys(running: Any, token: str) -> None:
-    job = await started(running)
-    signature = running.credentials.token(AttemptKey(job, 1)).rpartition(":")[2]
-    forged = running.as_(token.format(job=job, signature=signature))
+async def test_a_forged_credential_is_nobodys(shared: Any, shared_job: str, token: str) -> None:
+    signature = shared.credentials.token(AttemptKey(shared_job, 1)).rpartition(":")[2]
+    forged = shared.as_(token.format(job=shared_job, signature=signature))
     assert (await forged.get("/jobs")).status_code == 401
-    other_key = Credentials("", b"another secret").token(AttemptKey(job, 1))
-    assert (await running.as_(other_key).get("/jobs")).status_code == 401
+    other_key = Credentials("", b"another secret").token(AttemptKey(shared_job, 1))
+    assert (await shared.as_(other_key).get("/jobs")).status_code == 401
 
 
 async def test_a_program_stays_within_the_project_of_its_job(running: Any) -> None:

@@ -136,6 +136,7 @@ async def test_somebody_who_left_a_project_keeps_her_job_but_cannot_run_it_on(ru
     assert (await susan.post(f"/jobs/{job['id']}/cancel")).status_code == 200
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("name", "project", "status", "words"),
     [
@@ -147,9 +148,9 @@ async def test_somebody_who_left_a_project_keeps_her_job_but_cannot_run_it_on(ru
         ("admin", None, 422, "does not say for which project"),
     ],
 )
-async def test_nobody_submits_for_a_project_of_others(running, name, project, status, words):
+async def test_nobody_submits_for_a_project_of_others(shared, name, project, status, words):
     body = {"argv": ["true"]} if project is None else {"argv": ["true"], "project": project}
-    answer = await running.as_(name).post("/jobs", json=body)
+    answer = await shared.as_(name).post("/jobs", json=body)
     assert (answer.status_code, answer.json()["field"]) == (status, "project")
     assert words in answer.json()["message"]
 
@@ -235,6 +236,7 @@ async def test_pages_of_a_list_do_not_overlap_and_leave_nothing_out(running):
     assert seen == list(reversed(made))
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("query", "field"),
     [
@@ -249,8 +251,8 @@ async def test_pages_of_a_list_do_not_overlap_and_leave_nothing_out(running):
         ("project=nope", "project"),
     ],
 )
-async def test_a_wrong_parameter_of_a_list_is_named(running, query, field):
-    answer = await running.as_("susan").get(f"/jobs?{query}")
+async def test_a_wrong_parameter_of_a_list_is_named(shared, query, field):
+    answer = await shared.as_("susan").get(f"/jobs?{query}")
     assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
@@ -423,6 +425,7 @@ async def test_jobs_are_listed_in_an_order_and_searched_page_after_page(running)
     assert [job["name"] for job in found] == ["ze-ta", "be-ta"]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("field", "params"),
     [
@@ -433,9 +436,9 @@ async def test_jobs_are_listed_in_an_order_and_searched_page_after_page(running)
         ("cursor", {"cursor": "WzEsMl0="}),
     ],
 )
-async def test_an_unknown_order_or_cursor_is_refused(running, field, params):
-    await running.submit("susan")
-    answer = await running.as_("susan").get("/jobs", params=params)
+async def test_an_unknown_order_or_cursor_is_refused(shared, field, params):
+    await shared.submit("susan")
+    answer = await shared.as_("susan").get("/jobs", params=params)
     assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
@@ -447,9 +450,10 @@ async def test_a_job_that_ended_with_0_when_asked_to_pause_is_marked_as_finished
     assert stranger.status_code in {403, 404}
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("search", ["%00", "a%00b", "%1b"])
-async def test_a_search_for_what_no_name_has_is_refused(running, search):
-    answer = await running.as_("susan").get(f"/jobs?search={search}")
+async def test_a_search_for_what_no_name_has_is_refused(shared, search):
+    answer = await shared.as_("susan").get(f"/jobs?search={search}")
     assert (answer.status_code, answer.json()["field"]) == (422, "search")
 
 

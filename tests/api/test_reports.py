@@ -54,6 +54,7 @@ async def test_what_is_held_now_counts(running: Any) -> None:
     assert found["simulated"], "the GPUs of the tests are"
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("query", "field", "message"),
     [
@@ -68,9 +69,9 @@ async def test_what_is_held_now_counts(running: Any) -> None:
     ],
 )
 async def test_a_wrong_question_is_refused_with_a_hint(
-    running: Any, query: dict[str, str], field: str, message: str
+    shared: Any, query: dict[str, str], field: str, message: str
 ) -> None:
-    answer = await report(running, "susan", **query)
+    answer = await report(shared, "susan", **query)
     problem = answer.json()
     assert (answer.status_code, problem["field"]) == (422, field)
     assert message in problem["message"]

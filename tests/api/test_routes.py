@@ -177,11 +177,12 @@ def address(route: Route) -> str:
     return re.sub(r"\{[\w:]+\}", "0", route.path)
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-async def test_every_route_admits_only_those_whom_it_is_for(running: Any, route: Route) -> None:
+async def test_every_route_admits_only_those_whom_it_is_for(shared: Any, route: Route) -> None:
     async def status(name: str | None) -> int:
         body: dict[str, Any] = {"json": {}} if route.body else {}
-        answer = await running.as_(name).request(route.method, address(route), **body)
+        answer = await shared.as_(name).request(route.method, address(route), **body)
         return int(answer.status_code)
 
     if route.who is Who.ANYONE:

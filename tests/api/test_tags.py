@@ -48,9 +48,10 @@ NO_TAGS = [
 ]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("tags", NO_TAGS)
-async def test_what_is_no_word_is_no_tag(running: Any, tags: Any) -> None:
-    answer = await running.as_("susan").post("/jobs", json={"argv": ["true"], "tags": tags})
+async def test_what_is_no_word_is_no_tag(shared: Any, tags: Any) -> None:
+    answer = await shared.as_("susan").post("/jobs", json={"argv": ["true"], "tags": tags})
     assert (answer.status_code, answer.json()["field"]) == (422, "tags")
 
 

@@ -18,7 +18,8 @@ from jobs.project_copies import copy_of, run_copy
 
 from springtide.scheduler.capture import CaptureError, Here, capture_words, notes_of, sources, submission
 from springtide.scheduler.capture.pauses import pause_words
-from springtide.scheduler.capture.project import Caps, capture_project, find_root
+from springtide.scheduler.capture.project_root import find_root
+from springtide.scheduler.capture.project_walk import Caps, capture_project
 
 
 @pytest.fixture

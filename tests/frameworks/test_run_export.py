@@ -18,7 +18,7 @@ from programs.terminal import OURS
 from servers.mlflow_server import MlflowServer
 
 import springtide.training
-from springtide.scheduler.capture.project import capture_project
+from springtide.scheduler.capture.project_walk import capture_project
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, Submission
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from browsers.axe import COLOURS, show_theme, violations, violations_in_all_states
+from browsers.axe import COLOURS, THEMES, Theme, show_theme, violations, violations_in_all_states
 from playwright.sync_api import Page, expect
 from pools.busy_pool import BusyPool, fill
 from pools.pages_service import Service
@@ -194,3 +194,25 @@ def test_axe_sees_text_that_cannot_be_read_and_a_field_without_a_name(visit: Vis
     found = " ".join(violations(page))
     assert "color-contrast (serious)" in found
     assert "label (critical)" in found
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_axe_sees_text_that_cannot_be_read_under_the_pointer_in_either_theme(visit: Visit, theme: Theme) -> None:
+    page = visit("jemma", "notifications")
+    expect(page.locator("#page:not([aria-busy])")).to_be_visible()
+    rule = (
+        f"[data-bs-theme='{theme}'] .faint:hover {{ color: #808080 !important; background: #888888 !important; }}"
+    )
+    page.evaluate(
+        """(rule) => {
+            const sheet = new CSSStyleSheet();
+            sheet.replaceSync(rule);
+            document.adoptedStyleSheets.push(sheet);
+            const link = Object.assign(document.createElement("a"), { href: "#", textContent: "Faint" });
+            link.className = "faint";
+            document.querySelector("main").append(link);
+        }""",
+        rule,
+    )
+    found = violations_in_all_states(page)
+    assert [f"{theme}, pointed at: {page.url}: color-contrast" in line for line in found] == [True]

@@ -58,7 +58,7 @@ def running_attempts(layout: Layout) -> dict[AttemptKey, Running]:
         if supervised is not None:
             found.setdefault(supervised, Running()).supervisor = each
             continue
-        marked = _attempt_of(environment(each.pid).get(MARK, ""), roots, pause_file=True)
+        marked = _attempt_of(_variable(each.pid, MARK), roots, pause_file=True)
         if marked is not None:
             found.setdefault(marked, Running()).marked.append(each)
     return found
@@ -67,7 +67,7 @@ def running_attempts(layout: Layout) -> dict[AttemptKey, Running]:
 def _supervised(process: Process, roots: Sequence[str]) -> AttemptKey | None:
     """Return the attempt that a process supervises, None if it is no supervisor of the service's account."""
     try:
-        line = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        line = _content(process.pid, "cmdline").split(b"\0")[:-1]
         if owner(process) != os.geteuid():
             return None
     except OSError:
@@ -89,12 +89,26 @@ def _attempt_of(path: str, roots: Sequence[str], *, pause_file: bool = False) ->
 
 def environment(pid: int) -> dict[str, str]:
     """Return the environment with which a process was started; empty if it has ended, or is another account's."""
-    try:
-        content = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return {}
-    pairs = (os.fsdecode(variable).partition("=") for variable in content.split(b"\0") if variable)
+    pairs = (os.fsdecode(variable).partition("=") for variable in _variables(pid) if variable)
     return {name: value for name, _, value in pairs}
+
+
+def _variable(pid: int, name: str) -> str:
+    """Return a variable of the environment of a process, empty if it has none."""
+    start = os.fsencode(f"{name}=")
+    return next((os.fsdecode(each[len(start) :]) for each in _variables(pid) if each.startswith(start)), "")
+
+
+def _variables(pid: int) -> list[bytes]:
+    try:
+        return _content(pid, "environ").split(b"\0")
+    except OSError:
+        return []
+
+
+def _content(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - thousands of these
+        return file.read()
 
 
 def owner(process: Process) -> int:

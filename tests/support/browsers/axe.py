@@ -45,7 +45,9 @@ def violations_in_all_states(page: Page) -> list[str]:
     for theme in THEMES:
         show_theme(page, theme)
         found += violations(page, **({} if theme == THEMES[0] else COLOURS))
-        with pointed_at(page):
+    with pointed_at(page):
+        for theme in THEMES:
+            show_theme(page, theme)
             found += [f"{theme}, pointed at: {line}" for line in violations(page, POINTED_AT, **COLOURS)]
     return found
 
