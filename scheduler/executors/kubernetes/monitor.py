@@ -300,7 +300,7 @@ class AttemptMonitor:
         attempt = self.attempts.pop(key, None)
         if attempt is not None:
             self._released.update(
-                pod.metadata.uid for rank, pod in attempt.pods.items() if rank not in attempt.vanished
+                pod.metadata.uid for rank, pod in attempt.ended_pods if rank not in attempt.vanished
             )
         self._follower.unfollow(key)
         if self._newest.get(key.job) == key:

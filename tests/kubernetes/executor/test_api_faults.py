@@ -250,8 +250,9 @@ async def test_a_pod_that_appears_after_the_end_of_its_attempt_is_ended(bench: K
     with bench.cluster.pause_kwok():
         bench.cluster.request("POST", bench.path(), late)
         await eventually(lambda: "deletionTimestamp" in bench.pod()["metadata"], "its node is asked to end it")
+        await bench.executor.discard(KEY)
+        assert "st-job-1-0" in [pod["metadata"]["name"] for pod in bench.pods()]
     await eventually(lambda: [pod["metadata"]["name"] for pod in bench.pods()] == ["st-other-1-0"], "it is gone")
-    await bench.executor.discard(KEY)
 
 
 async def lists_again(bench: KubeBench, faults: FaultyApi) -> None:
