@@ -130,8 +130,9 @@ class Attempt:
 
     @property
     def ended_pods(self) -> Iterable[tuple[int, Pod]]:
-        """The pods that run nothing any more, with the ranks of their workers."""
-        return [(rank, pod) for rank, pod in self.pods.items() if rank in self.ends]
+        """The pods in the cluster that run nothing any more, with the ranks of their workers."""
+        ended = self.ends.keys() - self.vanished.keys()
+        return [(rank, pod) for rank, pod in self.pods.items() if rank in ended]
 
     def live_workers_on(self, host: str) -> list[int]:
         """Return the ranks of the workers that may still run something on a node of the cluster."""

@@ -299,9 +299,7 @@ class AttemptMonitor:
         """Stop following an attempt with released pods; later events of these pods are ignored."""
         attempt = self.attempts.pop(key, None)
         if attempt is not None:
-            self._released.update(
-                pod.metadata.uid for rank, pod in attempt.ended_pods if rank not in attempt.vanished
-            )
+            self._released.update(pod.metadata.uid for _, pod in attempt.ended_pods)
         self._follower.unfollow(key)
         if self._newest.get(key.job) == key:
             del self._newest[key.job]

@@ -255,6 +255,15 @@ async def test_a_pod_that_appears_after_the_end_of_its_attempt_is_ended(bench: K
     await eventually(lambda: [pod["metadata"]["name"] for pod in bench.pods()] == ["st-other-1-0"], "it is gone")
 
 
+async def test_a_pod_that_is_gone_is_not_deleted_again(bench: KubeBench, faults: FaultyApi) -> None:
+    await bench.up(bench.job())
+    await bench.executor.pause(KEY)
+    await bench.gone(KEY)
+    await eventually(lambda: not bench.executor._monitor._informer.items, "the watch has told that it is gone")
+    await bench.executor.discard(KEY)
+    assert [path for method, path in faults.requests if method == "DELETE"] == [bench.path("st-job-1-0")]
+
+
 async def lists_again(bench: KubeBench, faults: FaultyApi) -> None:
     """Have the executor list pods whose changes no watch has told of; then what follows is told."""
     before = len(faults.requests)
