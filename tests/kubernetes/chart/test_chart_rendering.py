@@ -385,7 +385,7 @@ def test_two_releases_share_no_name_in_the_cluster(template: Template) -> None:
             (made["kind"], made["metadata"]["name"]) for made in objects if not made["metadata"].get("namespace")
         }
 
-    assert len(names("one")) == len(names("two")) == 10
+    assert len(names("one")) == len(names("two")) == 12
     assert not names("one") & names("two")
 
 
