@@ -113,6 +113,21 @@ def test_the_scheduler_binds_pods_where_they_must_go_and_counts_gpus(pods: Pods,
     assert "Insufficient nvidia.com/gpu" in pods.get(waiting)["status"]["conditions"][0]["message"]
 
 
+def test_who_asked_for_the_end_of_a_pod_is_known(
+    cluster: Cluster, namespace: str, pods: Pods, nodes: list[str]
+) -> None:
+    pods.create("one", nodes[0])
+    pods.becomes("one", "Running")
+    cluster.request("DELETE", f"{pods.path}/one", gracePeriodSeconds="7")
+    pods.gone("one")
+    until(lambda: len(cluster.requests_about(namespace, "one")) == 3, "all requests are logged")
+    bound, asked, ended = cluster.requests_about(namespace, "one")
+    assert (bound.by.partition("/")[0], bound.binds, bound.removes) == ("kube-scheduler", True, False)
+    assert (asked.by.partition("/")[0], asked.removes, asked.grace) == ("python-httpx", True, 7)
+    assert (ended.by.partition("/")[0], ended.removes, ended.grace) == ("kwok", True, 0)
+    assert bound.received <= bound.answered < asked.received <= asked.answered
+
+
 def test_a_deleted_pod_ends_and_is_kept_until_its_end_is_recorded(
     cluster: Cluster, pods: Pods, nodes: list[str]
 ) -> None:

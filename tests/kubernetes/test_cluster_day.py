@@ -28,7 +28,7 @@ def test_whatever_happens_to_a_cluster_no_job_fails_runs_twice_or_shares_a_gpu(
             for fault in IN_SHORT:
                 fault(day)
             figures = day.finish()
-    assert figures.problems == []
+    assert figures.problems == [], "\n".join(figures.stories)
     assert sum(figures.faults.values()) == len(IN_SHORT)
     assert not figures.without_effect
     assert figures.jobs > figures.own_faults > 0

@@ -152,9 +152,11 @@ def cluster_day(seed: int, minutes: float) -> Figure:
     served = found.served_after
     print(f"quotas served after {len(served)} outages within {max(served, default=0):.1f} s", file=sys.stderr)
     print(f"ends that the judge may have missed: {found.unsure}", file=sys.stderr)
+    print(f"pods that the API server itself removed at once: {found.cut_short}", file=sys.stderr)
     times = {"the cluster, of a silent node": found.not_ready_after, **found.said_after}
     for who, after in times.items():
         print(f"said by {who}: {len(after)} times, after {max(after, default=0):.1f} s at most", file=sys.stderr)
+    print("\n".join(found.stories), file=sys.stderr)
     tried = (
         f"{found.jobs:,} jobs ({found.train_jobs} SpringtideJobs) in {found.attempts:,} attempts under "
         f"{sum(found.faults.values())} faults and {found.kills} kills, {found.events:,} events of pods, "

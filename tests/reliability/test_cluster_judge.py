@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 import pytest
 from cluster_day.judge import GPU, Judge, Wanted
+from clusters.audit import Request
+
+VERSIONS = count(1)
+"""The changes of the store of a cluster, of nodes and pods alike."""
 
 
-def node(name: str = "n", *, ready: str = "True", unschedulable: bool = False, taint: str = "") -> dict[str, Any]:
+def node(
+    name: str = "n", *, ready: str = "True", unschedulable: bool = False, taint: str = "", uid: str = "first"
+) -> dict[str, Any]:
     spec: dict[str, Any] = {"unschedulable": unschedulable, "taints": [{"key": taint}] if taint else []}
     conditions = [{"type": "Ready", "status": ready}]
     status = {"allocatable": {GPU: "4"}, "conditions": conditions}
-    return {"metadata": {"name": name}, "spec": spec, "status": status}
+    meta = {"name": name, "uid": uid, "resourceVersion": str(next(VERSIONS))}
+    return {"metadata": meta, "spec": spec, "status": status}
 
 
 BEGUN = {"startTime": "2026-01-01T00:00:00Z"}
@@ -39,6 +47,7 @@ def pod(
         "metadata": {
             "name": f"st-{job}-{attempt}-{rank}",
             "uid": f"{job}-{attempt}-{rank}",
+            "resourceVersion": str(next(VERSIONS)),
             "labels": {f"springtide.io/{name}": value for name, value in labels.items()},
             "annotations": {f"springtide.io/{name}": value for name, value in notes.items()},
         },
@@ -111,6 +120,118 @@ def test_a_pod_that_is_removed_while_it_is_being_bound_runs_nothing(judge: Judge
     judge.see_pod("DELETED", pod("a", phase="Pending"))
     judge.see_pod("ADDED", pod("a", attempt=2))
     assert judge.problems == []
+
+
+def request(verb: str, subresource: str = "", *, at: float, grace: int | None = None, code: int = 200) -> Request:
+    """A request about the pod of the job a, which took a second."""
+    return Request(verb, "jobs", "st-a-1-0", subresource, "springtide", at, at + 1, code, grace)
+
+
+BOUND = request("create", "binding", at=100.0)
+
+
+@pytest.mark.parametrize("asked", [request("delete", at=100.5, grace=9), request("create", "eviction", at=99.5)])
+def test_a_pod_that_the_api_server_removes_at_once_as_it_is_bound_has_its_time_to_end(
+    judge: Judge, asked: Request
+) -> None:
+    judge.see_pod("ADDED", pod("a"))
+    judge.see_pod("DELETED", pod("a"), at=101.0, requests=[BOUND, asked])
+    assert (judge.problems, judge.cut_short) == ([], 1)
+    judge.see_node("MODIFIED", node())
+    judge.look(130.0, excused=False)
+    assert judge.ghosts
+    judge.look(131.0, excused=False)
+    judge.see_pod("ADDED", pod("a", attempt=2))
+    assert judge.problems == []
+
+
+def test_a_second_attempt_while_the_first_has_its_time_to_end_is_found(judge: Judge) -> None:
+    judge.see_pod("ADDED", pod("a"))
+    asked = request("delete", at=100.5, grace=9)
+    judge.see_pod("DELETED", pod("a"), at=101.0, requests=[BOUND, asked])
+    judge.look(130.0, excused=False)
+    judge.see_pod("ADDED", pod("a", attempt=2))
+    assert judge.problems == [
+        "GPU 0 of n is bound 2 times: st-a-1-0, st-a-2-0",
+        "two attempts run at once: st-a-1-0, st-a-2-0",
+    ]
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [],
+        [BOUND],
+        [request("delete", at=100.5, grace=9)],
+        [BOUND, request("delete", at=101.5, grace=9)],
+        [BOUND, request("delete", at=100.5, grace=0)],
+        [BOUND, request("delete", at=100.5, grace=9, code=409)],
+        [BOUND, request("delete", at=100.5, grace=9), request("delete", at=100.7, grace=0)],
+    ],
+    ids=["unknown", "nobody", "bound by itself", "bound before", "by force", "refused", "one by force"],
+)
+def test_a_pod_that_somebody_removes_before_it_has_ended_is_found(judge: Judge, requests: list[Request]) -> None:
+    judge.see_pod("ADDED", pod("a"))
+    judge.see_pod("DELETED", pod("a"), requests=requests)
+    assert judge.problems == ["st-a-1-0 was removed from n, which is up, before it had ended"]
+    assert judge.cut_short == 0
+
+
+@pytest.mark.parametrize("seen", ["in order", "late", "as another one"])
+def test_a_pod_whose_node_was_removed_meanwhile_does_not_run_on_the_next_of_its_name(
+    judge: Judge, seen: str
+) -> None:
+    bound, gone = pod("a"), node()
+    if seen != "late":
+        judge.see_pod("ADDED", bound)
+    if seen != "as another one":
+        judge.see_node("DELETED", gone)
+    judge.see_node("ADDED", node(uid="second"))
+    if seen == "late":
+        judge.see_pod("ADDED", bound)
+    judge.see_pod("DELETED", pod("a"))
+    assert judge.problems == []
+
+
+def test_a_pod_that_is_bound_to_the_next_node_of_a_name_runs_there(judge: Judge) -> None:
+    judge.see_node("DELETED", node())
+    judge.see_pod("ADDED", pod("a"))
+    judge.see_node("ADDED", node(uid="second"))
+    judge.see_pod("DELETED", pod("a"))
+    assert judge.problems == ["st-a-1-0 was removed from n, which is up, before it had ended"]
+
+
+def test_what_a_watch_tells_after_a_look_that_knew_more_changes_nothing(judge: Judge) -> None:
+    up, lost = node(), node(ready="Unknown")
+    judge.see_node("MODIFIED", lost)
+    judge.see_node("MODIFIED", up)
+    assert not judge.nodes["n"].up
+    told, gone = node(), node()
+    judge.see_node("DELETED", gone)
+    judge.see_node("MODIFIED", told)
+    assert judge.nodes == {}
+
+
+def test_a_problem_has_the_story_of_its_pods_and_nodes(judge: Judge) -> None:
+    judge.see_pod("ADDED", pod("a", phase="Pending"), at=99.0)
+    judge.see_pod("ADDED", pod("b", (1,)), at=99.5)
+    judge.see_pod("MODIFIED", pod("a"), at=100.0)
+    judge.see_node("MODIFIED", node(unschedulable=True, taint="being-drained"), at=101.0)
+    judge.see_pod("DELETED", pod("a"), at=103.0)
+    (uids,) = judge.about.values()
+    assert judge.trail.subjects(uids) == {("", "st-a-1-0"), ("", "n")}
+    by = request("delete", at=102.0, grace=0)
+    lines = [line.split(" ", 1)[1] for line in judge.trail.story(uids, [by])]
+    assert [line.split(" at version")[0] for line in lines] == [
+        "st-a-1-0 ADDED",
+        "st-a-1-0 MODIFIED",
+        "n MODIFIED",
+        "springtide asked to delete st-a-1-0 within 0 s: 200 after 1000 ms",
+        "st-a-1-0 DELETED",
+    ]
+    assert "Pending on n" in lines[0]
+    assert "begun 2026-01-01T00:00:00Z" in lines[1]
+    assert lines[2].endswith("uid first, Ready=True, unschedulable, being-drained:")
 
 
 @pytest.mark.parametrize("way", ["fenced", "deleted", "back"])

@@ -128,6 +128,12 @@ class Attempt:
         """The pods that may still run something, with the ranks of their workers."""
         return [(rank, pod) for rank, pod in self.pods.items() if rank not in self.ends]
 
+    @property
+    def ended_pods(self) -> Iterable[tuple[int, Pod]]:
+        """The pods in the cluster that run nothing any more, with the ranks of their workers."""
+        ended = self.ends.keys() - self.vanished.keys()
+        return [(rank, pod) for rank, pod in self.pods.items() if rank in ended]
+
     def live_workers_on(self, host: str) -> list[int]:
         """Return the ranks of the workers that may still run something on a node of the cluster."""
         alive = (self.pods.keys() | self.vanished.keys()) - self.ends.keys()

@@ -331,9 +331,12 @@ class KubernetesExecutor(FileExecutor):
         self._locks.pop(key, None)
 
     async def _release(self, attempt: Attempt) -> None:
-        """Release the pods of an attempt, and delete its Service."""
+        """Release the pods of an attempt that have ended, and delete its Service.
+
+        One that came up after the end of the attempt is reported again by the next event of it.
+        """
         try:
-            await asyncio.gather(*(self._pods.release_pod(pod) for pod in attempt.pods.values()))
+            await asyncio.gather(*(self._pods.release_pod(pod) for _, pod in attempt.ended_pods))
             if attempt.size > 1:
                 await self._pods.delete_service(attempt.key)
         except ApiError as error:

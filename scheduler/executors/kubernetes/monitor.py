@@ -55,6 +55,8 @@ VANISHED_PATIENCE = 60.0
 A kubelet ends the containers of pods that it does not find in the cluster. One that has stopped shows as not ready
 before that time.
 """
+AT_ONCE = 1.0
+"""Grace period of pods that are to end at once, in seconds: with 0 the API forgets a pod that still runs."""
 FIRST_LOOK = 0.5
 LONGEST_LOOK = 5.0
 
@@ -297,9 +299,7 @@ class AttemptMonitor:
         """Stop following an attempt with released pods; later events of these pods are ignored."""
         attempt = self.attempts.pop(key, None)
         if attempt is not None:
-            self._released.update(
-                pod.metadata.uid for rank, pod in attempt.pods.items() if rank not in attempt.vanished
-            )
+            self._released.update(pod.metadata.uid for _, pod in attempt.ended_pods)
         self._follower.unfollow(key)
         if self._newest.get(key.job) == key:
             del self._newest[key.job]
@@ -361,7 +361,7 @@ class AttemptMonitor:
         if previous is not None and previous.metadata.uid != pod.metadata.uid:
             return
         if attempt.gone and after is not None and previous is None and not after.ended:
-            self.retry_in_background(partial(self._pods.delete_pod, after, 0))
+            self.retry_in_background(partial(self._pods.delete_pod, after, AT_ONCE))
         if after is not None:
             attempt.observe_pod(rank, after, None if rank in attempt.workers else _worker(after))
         elif previous is not None:
@@ -376,15 +376,18 @@ class AttemptMonitor:
         attempt.vanished[rank] = self._loop.time() + attempt.grace + manifests.KILL_MARGIN + VANISHED_PATIENCE
         if rank in attempt.ends:
             return
-        if pod is not None and not pod.spec.node_name:
-            attempt.record_end(rank, self._vanished_end(attempt))
-            return
-        self.retry_in_background(partial(self._look_for_end, attempt, rank))
+        unbound = pod is not None and not pod.spec.node_name
+        if unbound:  # when it was last seen: a list says nothing of what happened since then
+            del attempt.pods[rank]
+        self.retry_in_background(partial(self._look_for_end, attempt, rank, unbound=unbound))
         if self.cluster.why_lost(attempt.host_of(rank)) is None:
             self.cluster.check_node(attempt.host_of(rank))
 
-    async def _look_for_end(self, attempt: Attempt, rank: int) -> None:
-        """Look at what the supervisor records until the worker has ended for certain."""
+    async def _look_for_end(self, attempt: Attempt, rank: int, *, unbound: bool) -> None:
+        """Look at what the supervisor records until the worker has ended for certain.
+
+        A worker that was ``unbound`` when its pod was last seen has ended if its supervisor has not begun.
+        """
         backoff = Backoff(FIRST_LOOK, LONGEST_LOOK, jitter=no_jitter)
         directory = self._records.layout.attempt(attempt.key)
         while rank not in attempt.ends:
@@ -393,7 +396,7 @@ class AttemptMonitor:
             lost_with_node = self.cluster.why_lost(host)
             if trace.end is None and lost_with_node is not None:
                 trace = replace(trace, end=lost(self._now(), lost_with_node))
-            late = self._loop.time() >= attempt.vanished[rank]
+            late = (unbound and not trace.began) or self._loop.time() >= attempt.vanished[rank]
             if trace.end is None and late and self.cluster.responds(host):
                 trace = replace(trace, end=self._vanished_end(attempt))
             if rank not in attempt.ends:
@@ -455,7 +458,7 @@ class AttemptMonitor:
             attempt.verdict = replace(
                 verdict, detail=" ".join([verdict.detail, *dict.fromkeys(filter(None, said))])
             )
-        await self.delete_pods(attempt, 1)
+        await self.delete_pods(attempt, AT_ONCE)
 
     def _node_lost(self, name: str, why: str) -> None:
         """Record that the workers on a node have ended with it."""

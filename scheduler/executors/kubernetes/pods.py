@@ -54,6 +54,8 @@ server and kubelets less than single ones.
 """
 ACKNOWLEDGED_WITHIN = 0.2
 """Time after which a created pod counts as acknowledged, in seconds: a slow kubelet delays no other pod."""
+DELETION_TRIES = 5
+"""Number of requests to delete a pod without a node, which may be bound and started meanwhile."""
 CONCURRENT_GANG_CREATIONS = 24
 """Maximum number of objects of gangs that are created at a time: a gang runs when its last pod does."""
 
@@ -261,10 +263,36 @@ class PodControl:
         """Ask for the deletion of a pod within ``grace`` seconds; do nothing if it is gone. Raises `ApiError`."""
         meta = pod.metadata
         try:
-            await self._api.delete(PODS, self._namespace, meta.name, uid=meta.uid, grace=grace)
+            if grace > 0 and not pod.spec.node_name:
+                await self._delete_unbound(pod, grace)
+            else:
+                await self._api.delete(PODS, self._namespace, meta.name, uid=meta.uid, grace=grace)
         except ApiError as error:
             if error.status != NOT_FOUND and not await self._is_replaced(error, pod):
                 raise
+
+    async def _delete_unbound(self, pod: Pod, grace: float) -> None:
+        """Ask for the deletion of a pod that had no node when it was last seen. Raises `ApiError`.
+
+        The API server removes a pod without a node at once, even one that is bound, and started, while it does so.
+        A deletion that names the pod's version is refused instead, and repeated for what the pod is by then.
+        """
+        tries = DELETION_TRIES
+        while True:
+            found = await self._api.get(PODS, self._namespace, pod.metadata.name)
+            if found["metadata"]["uid"] != pod.metadata.uid:
+                return
+            version = None if found["spec"].get("nodeName") else found["metadata"]["resourceVersion"]
+            try:
+                await self._api.delete(
+                    PODS, self._namespace, pod.metadata.name, uid=pod.metadata.uid, version=version, grace=grace
+                )
+            except ApiError as error:
+                tries -= 1
+                if error.status != CONFLICT or version is None or not tries:
+                    raise
+            else:
+                return
 
     async def last_warning(self, pod: Pod) -> str:
         """Return the last warning about a pod since it has a node; empty if no event of it can be read."""

@@ -224,6 +224,50 @@ def test_accounts_may_do_what_they_need_and_no_more(cluster: Cluster, release: R
     assert not may(cluster, home, "springtide-hub", "create", "pods", "default")
 
 
+@pytest.mark.usefixtures("crd")
+@pytest.mark.parametrize("way", ["bound", "aggregated"])
+def test_people_with_a_role_of_the_chart_send_springtide_jobs_and_no_pods(
+    cluster: Cluster, namespace: str, template: Template, way: str
+) -> None:
+    roles = "/apis/rbac.authorization.k8s.io/v1"
+    objects = template({"trainJobs": {"aggregateRoles": way == "aggregated"}}, namespace=namespace)
+    made = {name: role for name, role in of_kind(objects, "ClusterRole").items() if "-job-" in name}
+    editor, viewer = (f"{namespace}-springtide-job-{part}" for part in ("editor", "viewer"))
+    given = {"susan": "edit", "joe": "view"} if way == "aggregated" else {"susan": editor, "joe": viewer}
+    job = {"apiVersion": "springtide.io/v1alpha1", "kind": "SpringtideJob", "spec": {"command": ["true"]}}
+    jobs = f"/apis/springtide.io/v1alpha1/namespaces/{namespace}/springtidejobs"
+
+    def refused(person: str, method: str, path: str, body: object = None) -> bool:
+        try:
+            cluster.request(method, path, body, as_user=person)
+        except ClusterError as error:
+            if error.status != 403:
+                raise
+            return True
+        return False
+
+    for role in made.values():
+        cluster.request("POST", f"{roles}/clusterroles", role)
+    try:
+        for person, name in given.items():
+            subject = {"kind": "User", "name": person, "apiGroup": "rbac.authorization.k8s.io"}
+            ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+            body = {"metadata": {"name": person}, "subjects": [subject], "roleRef": ref}
+            cluster.request("POST", f"{roles}/namespaces/{namespace}/rolebindings", body)
+        until(lambda: not refused("joe", "GET", jobs), "the role is known")
+        until(lambda: not refused("susan", "POST", jobs, {**job, "metadata": {"name": "one"}}), "susan may send")
+        assert refused("joe", "POST", jobs, {**job, "metadata": {"name": "two"}})
+        assert refused("joe", "DELETE", f"{jobs}/one")
+        assert refused("susan", "GET", f"/api/v1/namespaces/{namespace}/pods") is (way == "bound")
+        assert refused("susan", "GET", "/apis/springtide.io/v1alpha1/springtidejobs")
+        assert refused("susan", "PATCH", f"{jobs}/one/status", {"status": {"state": "succeeded"}})
+        assert not refused("susan", "PATCH", f"{jobs}/one", {"spec": {"suspend": True}})
+        assert not refused("susan", "DELETE", f"{jobs}/one")
+    finally:
+        for name in made:
+            cluster.request("DELETE", f"{roles}/clusterroles/{name}")
+
+
 def test_a_second_pool_of_the_cluster_has_objects_and_rights_of_its_own(
     cluster: Cluster, helm_there: Helm, release: Release
 ) -> None:

@@ -385,7 +385,7 @@ def test_two_releases_share_no_name_in_the_cluster(template: Template) -> None:
             (made["kind"], made["metadata"]["name"]) for made in objects if not made["metadata"].get("namespace")
         }
 
-    assert len(names("one")) == len(names("two")) == 10
+    assert len(names("one")) == len(names("two")) == 12
     assert not names("one") & names("two")
 
 
@@ -415,6 +415,28 @@ def test_rights_of_the_service_follow_where_it_works(template: Template) -> None
         for subject in made["subjects"]
     }
     assert accounts == {("springtide", "pool"), ("springtide-hub", "pool")}
+
+
+def test_the_roles_of_people_are_bound_by_nobody_and_part_of_the_clusters_only_if_an_admin_says_so(
+    template: Template,
+) -> None:
+    roles = {"pool-springtide-job-editor", "pool-springtide-job-viewer"}
+
+    def aggregated(values: dict[str, Any]) -> dict[str, set[str]]:
+        return {
+            name: {key.rpartition("-")[2] for key in made["metadata"]["labels"] if "/aggregate-to-" in key}
+            for name, made in of_kind(template(values), "ClusterRole").items()
+            if name in roles
+        }
+
+    assert aggregated({}) == {name: set() for name in roles}
+    assert aggregated({"trainJobs": {"aggregateRoles": True}}) == {
+        "pool-springtide-job-editor": {"admin", "edit"},
+        "pool-springtide-job-viewer": {"view"},
+    }
+    assert not {made["roleRef"]["name"] for made in of_all(template({}), "ClusterRoleBinding")} & roles
+    for values in ({"rbac": {"create": False}}, {"trainJobs": {"enabled": False}}):
+        assert aggregated(values) == {}
 
 
 def test_a_train_namespace_of_its_own_enforces_the_restricted_standard(template: Template) -> None:

@@ -247,19 +247,25 @@ async def test_a_pod_that_appears_after_the_end_of_its_attempt_is_ended(bench: K
     meta = {name: late["metadata"][name] for name in ("labels", "annotations")}
     labels = {name: "job" if value == "other" else value for name, value in meta["labels"].items()}
     late = {"metadata": {**meta, "name": "st-job-1-0", "labels": labels}, "spec": late["spec"]}
-    bench.cluster.request("POST", bench.path(), late)
+    with bench.cluster.pause_kwok():
+        bench.cluster.request("POST", bench.path(), late)
+        await eventually(lambda: "deletionTimestamp" in bench.pod()["metadata"], "its node is asked to end it")
+        await bench.executor.discard(KEY)
+        assert "st-job-1-0" in [pod["metadata"]["name"] for pod in bench.pods()]
     await eventually(lambda: [pod["metadata"]["name"] for pod in bench.pods()] == ["st-other-1-0"], "it is gone")
+
+
+async def test_a_pod_that_is_gone_is_not_deleted_again(bench: KubeBench, faults: FaultyApi) -> None:
+    await bench.up(bench.job())
+    await bench.executor.pause(KEY)
+    await bench.gone(KEY)
+    await eventually(lambda: not bench.executor._monitor._informer.items, "the watch has told that it is gone")
     await bench.executor.discard(KEY)
+    assert [path for method, path in faults.requests if method == "DELETE"] == [bench.path("st-job-1-0")]
 
 
-async def test_the_end_of_a_pod_is_found_that_came_and_went_before_any_watch_told_of_it(
-    bench: KubeBench, faults: FaultyApi
-) -> None:
-    faults.mute = True
-    await bench.executor.launch(bench.job())
-    leave_exit(bench, KEY, code=0)
-    bench.cluster.request("DELETE", bench.path("st-job-1-0"))
-    await eventually(lambda: not bench.pods(), "the pod is gone")
+async def lists_again(bench: KubeBench, faults: FaultyApi) -> None:
+    """Have the executor list pods whose changes no watch has told of; then what follows is told."""
     before = len(faults.requests)
 
     def too_old(request: web.Request) -> int | None:
@@ -270,9 +276,43 @@ async def test_the_end_of_a_pod_is_found_that_came_and_went_before_any_watch_tol
     faults.before = too_old
     faults.expire()
     faults.mute = False
+
+
+async def test_the_end_of_a_pod_is_found_that_came_and_went_before_any_watch_told_of_it(
+    bench: KubeBench, faults: FaultyApi
+) -> None:
+    faults.mute = True
+    await bench.executor.launch(bench.job())
+    leave_exit(bench, KEY, code=0)
+    bench.cluster.request("DELETE", bench.path("st-job-1-0"))
+    await eventually(lambda: not bench.pods(), "the pod is gone")
+    await lists_again(bench, faults)
     ended = (await bench.gone(KEY)).exit
     assert ended is not None
     assert (ended.kind, ended.code) == (ExitKind.EXITED, 0)
+    await bench.executor.discard(KEY)
+
+
+@pytest.mark.parametrize("ran", [True, False])
+async def test_a_pod_that_had_no_node_when_it_was_last_seen_may_have_run_since(
+    bench: KubeBench, faults: FaultyApi, ran: bool
+) -> None:
+    node = f"/api/v1/nodes/{bench.train_node}"
+    bench.cluster.request("PATCH", node, {"spec": {"unschedulable": True}})
+    await bench.executor.launch(bench.job())
+    shown = bench.executor._monitor._informer.items
+    await eventually(lambda: (bench.namespace, "st-job-1-0") in shown, "the pod is seen")
+    faults.mute = True
+    if ran:
+        bench.cluster.request("PATCH", node, {"spec": {"unschedulable": False}})
+        await eventually(lambda: bench.pod()["status"].get("phase") == "Running", "the pod runs")
+        leave_exit(bench, KEY, code=0)
+    bench.cluster.request("DELETE", bench.path("st-job-1-0"))
+    await eventually(lambda: not bench.pods(), "the pod is gone")
+    await lists_again(bench, faults)
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert ended.kind is (ExitKind.EXITED if ran else ExitKind.EVICTED)
     await bench.executor.discard(KEY)
 
 

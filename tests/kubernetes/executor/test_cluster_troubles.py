@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benches.kube_bench import KubeBench, eventually
-from clusters.cluster import Cluster
+from clusters.cluster import Cluster, until
+from clusters.webhooks import admission
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExitKind, InventoryChanged
@@ -221,6 +222,36 @@ async def test_a_pod_that_vanishes_without_a_word_is_evicted(
         ended = (await bench.gone(KEY)).exit
     assert ended is not None
     assert ended.kind is ExitKind.EVICTED
+
+
+async def test_a_pod_that_starts_while_it_is_deleted_has_its_time_to_end(bench: KubeBench, tmp_path: Path) -> None:
+    """Asked to delete a pod without a node, an API server removes it at once, also if it runs by then."""
+    node, pod = f"/api/v1/nodes/{bench.train_node}", bench.path("st-job-1-0")
+    asked: list[bool] = []
+
+    def start_first(_kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        asked.append(request["dryRun"])
+        if asked.count(False) == 1:
+            bench.cluster.request("PATCH", node, {"spec": {"unschedulable": False}})
+            until(lambda: bench.pod()["status"].get("phase") == "Running", "the pod runs")
+        return {}
+
+    def is_asked() -> bool:
+        bench.cluster.request("DELETE", pod, dryRun="All")
+        return bool(asked)
+
+    bench.cluster.request("PATCH", node, {"spec": {"unschedulable": True}})
+    await bench.executor.launch(bench.job())
+    hooks = {"validating": "Fail"}
+    with admission(
+        bench.cluster, bench.namespace, tmp_path, start_first, kinds=hooks, operations=["DELETE"], timeout_s=30
+    ):
+        await eventually(is_asked, "the webhook is called")
+        await bench.executor.pause(KEY)
+        ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert (ended.kind, ended.signal, ended.paused) == (ExitKind.EXITED, 15, True)
+    await bench.executor.discard(KEY)
 
 
 async def test_the_pod_of_somebody_else_keeps_its_name_and_its_life(bench: KubeBench) -> None:

@@ -21,6 +21,7 @@ from cluster_day.admission import Admission
 from cluster_day.judge import Judge, SeenPod, Wanted
 from cluster_day.programs import Programs
 from cluster_day.watching import Watch
+from clusters.audit import Request
 from clusters.cluster import Cluster, ClusterError
 from pools.pool_process import ServiceProcess
 from servers.ports import free_port
@@ -35,8 +36,10 @@ OWN_FAULT = 3
 SHAPES = ((1, 1), (1, 1), (2, 1), (4, 1), (8, 1), (2, 2), (1, 4))
 """GPUs of a worker and workers of the jobs that people submit."""
 LOOK_S = 0.2
+LOGGED_WITHIN_S = 5.0
+"""Time within which the API server's log has who asked for the end of a pod that is gone."""
 FINAL = ("succeeded", "failed", "cancelled")
-NOT_FOUND, CONFLICT = 404, 409
+CONFLICT = 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,8 @@ class DayFigures:
     ``excused`` of the ``seconds`` of the day something kept all jobs waiting. ``served_after`` has the seconds
     from the ends of such outages until no project waits within its quota. ``not_ready_after`` has those from the
     silence of nodes until the cluster counts them as not ready, ``said_after`` those from there, or from another
-    fault, until the pool says so, by who says it.
+    fault, until the pool says so, by who says it. ``cut_short`` counts the pods that the API server removed at
+    once although they were to have time to end. ``stories`` tell how the problems came about.
     """
 
     jobs: int = 0
@@ -90,7 +94,9 @@ class DayFigures:
     served_after: list[float] = field(default_factory=list)
     not_ready_after: list[float] = field(default_factory=list)
     said_after: Mapping[str, list[float]] = field(default_factory=dict)
+    cut_short: int = 0
     problems: list[str] = field(default_factory=list)
+    stories: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -201,15 +207,16 @@ class Day:
     def _see_pod(self, kind: str, found: dict[str, Any], missed: bool) -> None:
         if found["metadata"]["namespace"] not in (self.namespace, self.team):
             return
-        node = found["spec"].get("nodeName")
+        at, requests = time.time(), list[Request]()
         if kind == "DELETED" and found["status"].get("phase") == "Running" and not missed:
-            self._look_at_node(node)
+            self._look_at_node(found["spec"]["nodeName"])
+            requests = self._requests_to_end(found["metadata"])
         with self._lock:
             if kind == "DELETED":
                 self.pods.pop(found["metadata"]["uid"], None)
             else:
                 self.pods[found["metadata"]["uid"]] = found
-            self.judge.see_pod(kind, found, missed=missed)
+            self.judge.see_pod(kind, found, missed=missed, at=at, requests=requests)
             self.programs.see_pod(kind, found, missed)
 
     def _missed_some(self) -> None:
@@ -218,18 +225,28 @@ class Day:
 
     def _look_at_node(self, name: str) -> None:
         """Have the judge know the present state of a node: its watch may be later than that of pods."""
-        with contextlib.suppress(httpx.HTTPError):
-            try:
-                self._see_node("MODIFIED", self.cluster.request("GET", f"/api/v1/nodes/{name}"), False)
-            except ClusterError as error:
-                if error.status == NOT_FOUND:
-                    with self._lock:
-                        self.judge.see_node("DELETED", {"metadata": {"name": name}})
+        with contextlib.suppress(httpx.HTTPError, ClusterError):
+            listed = self.cluster.request("GET", "/api/v1/nodes", fieldSelector=f"metadata.name={name}")
+            for found in listed["items"]:
+                self._see_node("MODIFIED", found, False)
+            if not listed["items"]:
+                with self._lock:
+                    meta = {"name": name, "resourceVersion": listed["metadata"]["resourceVersion"]}
+                    self.judge.see_node("DELETED", {"metadata": meta}, at=time.time())
+
+    def _requests_to_end(self, meta: Mapping[str, Any]) -> list[Request]:
+        """Return the requests about a pod that is gone; its end is seen before it is logged who asked for it."""
+        requests: list[Request] = []
+        deadline = time.monotonic() + LOGGED_WITHIN_S
+        while not any(request.removes for request in requests) and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
+            requests = self.cluster.requests_about(meta["namespace"], meta["name"])
+        return requests
 
     def _see_node(self, kind: str, found: dict[str, Any], _missed: bool) -> None:
         if (found["metadata"].get("labels") or {}).get(POOL) == self.namespace:
             with self._lock:
-                self.judge.see_node(kind, found)
+                self.judge.see_node(kind, found, at=time.time())
 
     def _live(self) -> None:
         looked = time.monotonic()
@@ -242,7 +259,7 @@ class Day:
                 with self._lock:
                     before, looked = looked, time.monotonic()
                     excused = self._excused
-                    self.judge.look(looked, excused=excused)
+                    self.judge.look(time.time(), excused=excused)
                     self.figures.seconds += looked - before
                     self.figures.excused += excused * (looked - before)
                     if not self.service.runs:
@@ -402,11 +419,21 @@ class Day:
         self.until(lambda: not self._pool_pods(), "all pods are gone")
         with self._lock:
             figures, judge = self.figures, self.judge
-            figures.problems += judge.problems
-            figures.events, figures.longest, figures.said_after = judge.events, judge.longest, judge.said_after
             for each in self._submitted.values():
                 self._check(each, judge.completed[each.job])
+            figures.problems += judge.problems
+            figures.events, figures.longest, figures.said_after = judge.events, judge.longest, judge.said_after
+            figures.cut_short = judge.cut_short
+            figures.stories = self._stories()
         return figures
+
+    def _stories(self) -> list[str]:
+        """Return the problems, each with what happened to its pods and their nodes, and who asked for it."""
+        trail, lines = self.judge.trail, list[str]()
+        for problem, uids in self.judge.about.items():
+            requests = [one for subject in trail.subjects(uids) for one in self.cluster.requests_about(*subject)]
+            lines += [problem, *(f"    {line}" for line in trail.story(uids, requests))]
+        return lines
 
     def _pool_pods(self) -> list[str]:
         path = f"/api/v1/namespaces/{self.namespace}/pods"
@@ -445,7 +472,7 @@ class Day:
             completed = expected[1]
         if (each.state, completed) != expected:
             said = f"{each.name} ({each.job}) is {each.state}, and pods ran it to its end {completed} times"
-            figures.problems.append(f"{said}: {job.get('error')}")
+            self.judge.report(f"{said}: {job.get('error')}", self.judge.uids_of(each.job))
 
     def words(self) -> str:
         """Return what is there, for failure messages."""
@@ -455,4 +482,4 @@ class Day:
         ]
         jobs = [(job["name"], job["state"], (job.get("reason") or {}).get("text")) for job in self.jobs()]
         log = (self._state / "service.log").read_text()[-3000:]
-        return "\n".join(map(str, [*pods, *jobs, self.judge.problems, log]))
+        return "\n".join(map(str, [*pods, *jobs, *self._stories(), log]))

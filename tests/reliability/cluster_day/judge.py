@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from cluster_day.trail import Trail
+from clusters.audit import Request
 
 GPU = "nvidia.com/gpu"
 JOB, ATTEMPT, RANK = "springtide.io/job", "springtide.io/attempt", "springtide.io/rank"
@@ -22,9 +25,10 @@ ENDED = ("Succeeded", "Failed")
 class SeenPod:
     """What the judge reads of a pod. ``slots`` are the GPUs of its node that the pool planned it on.
 
-    ``begun``: the kubelet of its node has begun with it.
+    ``begun``: the kubelet of its node has begun with it. ``grace`` is its time to end, in seconds.
     """
 
+    uid: str
     name: str
     node: str
     gpus: int
@@ -37,6 +41,7 @@ class SeenPod:
     project: str = ""
     slots: tuple[int, ...] = ()
     begun: bool = True
+    grace: float = 30.0
 
     @property
     def holds(self) -> bool:
@@ -48,6 +53,7 @@ class SeenPod:
 class SeenNode:
     """What the judge reads of a node: ``up`` unless its kubelet is silent, ``takes`` pods unless it is closed."""
 
+    uid: str
     name: str
     gpus: int
     up: bool
@@ -79,6 +85,9 @@ class Judge:
     hold beyond theirs, or nobody has; None tolerates any. ``longest`` is the longest time that there was.
     What happened has to be said within ``said_within`` seconds; ``said_after`` has the times, by who said it.
     ``completed`` counts how often each job ran to its end; of those in ``unsure`` an end may have been missed.
+    ``ghosts`` are pods that are gone from the API and may still run. ``cut_short`` counts the pods that the API
+    server removed at once although they were to have time to end. ``about`` has the uids of the pods of problems.
+    Times are in seconds on one clock, that of the requests' log.
     """
 
     quotas: Mapping[str, int]
@@ -92,56 +101,97 @@ class Judge:
     wanted: dict[str, Wanted] = field(default_factory=dict)
     completed: Counter[str] = field(default_factory=Counter)
     unsure: set[str] = field(default_factory=set)
+    cut_short: int = 0
     events: int = 0
+    trail: Trail = field(default_factory=Trail)
+    about: dict[str, tuple[str, ...]] = field(default_factory=dict)
     said_after: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _ends: dict[tuple[str, int], dict[int, int | None]] = field(default_factory=dict)
     _codes: defaultdict[str, set[int | None]] = field(default_factory=lambda: defaultdict(set))
     _starved_since: dict[str, float] = field(default_factory=dict)
-    _reported: set[str] = field(default_factory=set)
+    _ghosts_until: dict[str, float] = field(default_factory=dict)
+    _uids: defaultdict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    _bound: dict[str, int] = field(default_factory=dict)
+    _newest: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _deleted: dict[str, int] = field(default_factory=dict)
 
     # ---------- events
 
-    def see_node(self, kind: str, found: Mapping[str, Any]) -> None:
-        """Take in an event of a watch of nodes."""
-        name = found["metadata"]["name"]
+    def see_node(self, kind: str, found: Mapping[str, Any], *, at: float = 0.0) -> None:
+        """Take in an event of a watch of nodes, or a look at a node, which may be ahead of the watch."""
+        self.trail.see_node(kind, found, at)
+        name, version = found["metadata"]["name"], _version(found)
+        if version < self._newest[name]:
+            return
+        before, self._newest[name] = self.nodes.get(name), version
         if kind == "DELETED":
             self.nodes.pop(name, None)
+            self._deleted[name] = version
         else:
             self.nodes[name] = read_node(found)
+            if before is not None and before.uid != self.nodes[name].uid:
+                self._deleted[name] = version
         node = self.nodes.get(name)
-        if node is None or node.fenced or node.up:
-            for uid in [uid for uid, pod in self.ghosts.items() if pod.node == name]:
-                del self.ghosts[uid]
+        if node is None or node.fenced:
+            self._lay({uid for uid, pod in self.ghosts.items() if pod.node == name})
+        elif node.up:
+            ghosts = self.ghosts.keys() - self._ghosts_until.keys()
+            self._lay({uid for uid in ghosts if self.ghosts[uid].node == name})
 
-    def see_pod(self, kind: str, found: Mapping[str, Any], *, missed: bool = False) -> None:
-        """Take in an event of a watch of pods; ``missed``: it is made up from what a new list lacks."""
+    def see_pod(
+        self,
+        kind: str,
+        found: Mapping[str, Any],
+        *,
+        missed: bool = False,
+        at: float = 0.0,
+        requests: Collection[Request] = (),
+    ) -> None:
+        """Take in an event of a watch of pods; ``missed``: it is made up from what a new list lacks.
+
+        ``requests`` are those about the pod, if it is gone without an end.
+        """
         self.events += 1
-        uid, pod = found["metadata"]["uid"], read_pod(found)
-        before = self.pods.get(uid)
+        self.trail.see_pod(kind, found, at, missed=missed)
+        pod = read_pod(found)
+        before = self.pods.get(pod.uid)
+        self._uids[pod.job][pod.uid] = None
+        if pod.node:
+            self._bound.setdefault(pod.uid, _version(found))
         if kind == "DELETED":
-            self.pods.pop(uid, None)
+            self.pods.pop(pod.uid, None)
             if pod.holds and not missed:
-                self._vanished(uid, pod)
+                self._vanished(pod, at, requests)
         else:
-            self.pods[uid] = pod
+            self.pods[pod.uid] = pod
         if pod.ended and pod.job and (before is None or not before.ended):
             self._ended(pod)
         if pod.holds and (before is None or not before.holds):
             self._check_node(pod.node)
             self._check_job(pod.job)
 
-    def _vanished(self, uid: str, pod: SeenPod) -> None:
+    def _vanished(self, pod: SeenPod, at: float, requests: Collection[Request]) -> None:
         """A pod is gone that had not ended: on a node that is up its program runs on.
 
-        The API server removes one at once that is deleted while it is being bound.
+        The API server removes one at once that is deleted while it is being bound. If its kubelet was fast enough
+        to begin with it, it has as long to end as it was to have.
         """
         node = self.nodes.get(pod.node)
-        if node is None or node.fenced or not pod.begun:
+        if node is None or node.fenced or not pod.begun or self._bound[pod.uid] < self._deleted.get(pod.node, 0):
             return
-        if node.up:
-            self._report(f"{pod.name} was removed from {pod.node}, which is up, before it had ended")
+        if not node.up:
+            self.ghosts[pod.uid] = pod
+        elif is_cut_short(requests):
+            self.cut_short += 1
+            self.ghosts[pod.uid], self._ghosts_until[pod.uid] = pod, at + pod.grace
         else:
-            self.ghosts[uid] = pod
+            self.report(f"{pod.name} was removed from {pod.node}, which is up, before it had ended", [pod.uid])
+
+    def _lay(self, ghosts: Iterable[str]) -> None:
+        """Forget ghosts, which run no longer."""
+        for uid in ghosts:
+            del self.ghosts[uid]
+            self._ghosts_until.pop(uid, None)
 
     def _ended(self, pod: SeenPod) -> None:
         ends = self._ends.setdefault((pod.job, pod.attempt), {})
@@ -154,7 +204,8 @@ class Judge:
             self.completed[pod.job] += 1
             self.wanted.pop(pod.job, None)
             if self.completed[pod.job] > 1:
-                self._report(f"the job {pod.job} ran to its end {self.completed[pod.job]} times")
+                times = self.completed[pod.job]
+                self.report(f"the job {pod.job} ran to its end {times} times", self.uids_of(pod.job))
 
     def _held(self) -> Iterable[SeenPod]:
         return (pod for pod in (*self.pods.values(), *self.ghosts.values()) if pod.holds)
@@ -162,23 +213,29 @@ class Judge:
     def _check_node(self, name: str) -> None:
         node = self.nodes.get(name)
         here = [pod for pod in self._held() if pod.node == name]
-        names = ", ".join(sorted(pod.name for pod in here if pod.gpus))
+        names, uids = ", ".join(sorted(pod.name for pod in here if pod.gpus)), [pod.uid for pod in here]
         if node is not None and sum(pod.gpus for pod in here) > node.gpus:
-            self._report(f"{name} has {node.gpus} GPUs, and more are bound: {names}")
+            self.report(f"{name} has {node.gpus} GPUs, and more are bound: {names}", uids)
         slots = Counter(slot for pod in here for slot in pod.slots)
         for slot, times in slots.items():
             if times > 1:
-                self._report(f"GPU {slot} of {name} is bound {times} times: {names}")
+                self.report(f"GPU {slot} of {name} is bound {times} times: {names}", uids)
 
     def _check_job(self, job: str) -> None:
         running = [pod for pod in self._held() if job and pod.job == job]
         if len({pod.attempt for pod in running}) > 1:
-            self._report(f"two attempts run at once: {', '.join(sorted(pod.name for pod in running))}")
+            names = ", ".join(sorted(pod.name for pod in running))
+            self.report(f"two attempts run at once: {names}", [pod.uid for pod in running])
 
-    def _report(self, problem: str) -> None:
-        if problem not in self._reported:
-            self._reported.add(problem)
+    def report(self, problem: str, uids: Iterable[str] = ()) -> None:
+        """Record a problem, once, with the pods that it is about."""
+        if problem not in self.about:
+            self.about[problem] = tuple(uids)
             self.problems.append(problem)
+
+    def uids_of(self, job: str) -> list[str]:
+        """Return all pods that a job has had."""
+        return list(self._uids[job])
 
     def miss_some(self) -> None:
         """Record that events may have been missed: the ends of jobs that are there may be among them."""
@@ -190,7 +247,7 @@ class Judge:
         """Record that what happened was said, and after how many seconds."""
         self.said_after[who].append(after)
         if self.said_within is not None and after > self.said_within:
-            self._report(f"{who} said what happened after {after:.0f} s, not within {self.said_within:g} s")
+            self.report(f"{who} said what happened after {after:.0f} s, not within {self.said_within:g} s")
 
     # ---------- quotas
 
@@ -201,6 +258,7 @@ class Judge:
 
     def look(self, now: float, *, excused: bool) -> None:
         """Measure how long projects wait within their quotas; ``excused``: something keeps all jobs waiting."""
+        self._lay([uid for uid, until in self._ghosts_until.items() if until <= now])
         starved = set() if excused else set(self.starved())
         for project in set(self._starved_since) - starved:
             del self._starved_since[project]
@@ -208,7 +266,7 @@ class Judge:
             since = self._starved_since.setdefault(project, now)
             self.longest = max(self.longest, now - since)
             if self.limit is not None and now - since > self.limit:
-                self._report(f"{project} waited for more than {self.limit:g} s within its quota")
+                self.report(f"{project} waited for more than {self.limit:g} s within its quota")
 
     def starved(self) -> Iterable[str]:
         """Yield the projects whose next job would fit into their quota and onto the nodes, but does not run."""
@@ -245,6 +303,18 @@ class Judge:
         return workers
 
 
+def is_cut_short(requests: Collection[Request]) -> bool:
+    """Return whether the API server removed a pod at once, although everybody who asked gave it time to end.
+
+    It decides so about a pod that has no node yet, and does so even if the pod is bound in between.
+    """
+    removals = [request for request in requests if request.removes]
+    bound = max((request.answered for request in requests if request.binds), default=None)
+    if bound is None or not removals or any(request.grace == 0 for request in removals):
+        return False
+    return min(request.received for request in removals) < bound
+
+
 def read_node(found: Mapping[str, Any]) -> SeenNode:
     """Return what the judge reads of a node."""
     conditions = found["status"].get("conditions") or []
@@ -253,7 +323,7 @@ def read_node(found: Mapping[str, Any]) -> SeenNode:
     fenced = any(taint["key"] == OUT_OF_SERVICE for taint in taints)
     takes = not taints and not found["spec"].get("unschedulable")
     gpus = int((found["status"].get("allocatable") or {}).get(GPU, 0))
-    return SeenNode(found["metadata"]["name"], gpus, up, takes, fenced)
+    return SeenNode(found["metadata"].get("uid", ""), found["metadata"]["name"], gpus, up, takes, fenced)
 
 
 def read_pod(found: Mapping[str, Any]) -> SeenPod:
@@ -267,6 +337,7 @@ def read_pod(found: Mapping[str, Any]) -> SeenPod:
         if "terminated" in each.get("state", {})
     ]
     return SeenPod(
+        uid=meta["uid"],
         name=meta["name"],
         node=spec.get("nodeName", ""),
         gpus=gpus,
@@ -279,4 +350,10 @@ def read_pod(found: Mapping[str, Any]) -> SeenPod:
         project=notes.get(PROJECT, ""),
         slots=tuple(json.loads(notes[WORKER])["gpus"]) if WORKER in notes else (),
         begun=status.get("startTime") is not None,
+        grace=float(spec.get("terminationGracePeriodSeconds", 30)),
     )
+
+
+def _version(found: Mapping[str, Any]) -> int:
+    """Return the version of an object; those of pods and nodes count the changes of one store."""
+    return int(found["metadata"]["resourceVersion"])

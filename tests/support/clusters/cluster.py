@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import httpx
 import yaml
+from clusters.audit import Request, requests_about
 from clusters.cluster_tools import tools
 from clusters.control_plane import NODE_GRACE_S, ControlPlane, Daemon, until, write_kubeconfig
 from patience import PATIENCE_S
@@ -169,6 +170,13 @@ class Cluster:
                 return False
             raise
         return True
+
+    def requests_about(self, namespace: str, name: str) -> list[Request]:
+        """Return who asked for what to be done to a pod, or to a node in the namespace ``""``.
+
+        Bindings, evictions and deletions are there; of an existing cluster nothing is known.
+        """
+        return [] if self._plane is None else requests_about(self._plane.audit_log, namespace, name)
 
     # Namespaces and the accounts in them.
 

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+from clusters.audit import POLICY
 from clusters.certificates import write_client_certificate
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -132,6 +133,7 @@ class ControlPlane:
         self._node_grace_s = node_grace_s
         self._token = token
         self.kubelet_client = directory / "kubelet-client.crt"
+        self.audit_log = directory / "audit.log"
         self._key = directory / "service-accounts.key"
         self._env = {"PATH": os.environ.get("PATH", ""), "HOME": str(directory), "GOGC": GOGC, **go}
         etcd = f"http://{LOOPBACK}:{etcd_port}"
@@ -202,6 +204,7 @@ class ControlPlane:
             "podMaxBackoffSeconds": 2,
         }
         (self._directory / "scheduler.json").write_text(json.dumps(scheduler))
+        (self._directory / "audit.json").write_text(json.dumps(POLICY))
 
     def _api_flags(self, etcd: str, port: int) -> list[str]:
         return [
@@ -223,6 +226,8 @@ class ControlPlane:
             f"--advertise-address={LOOPBACK}",
             "--endpoint-reconciler-type=none",  # no pod could reach the server there
             "--event-ttl=10m",
+            f"--audit-policy-file={self._directory / 'audit.json'}",
+            f"--audit-log-path={self.audit_log}",
             "--profiling=false",
         ]
 
