@@ -182,8 +182,14 @@ def test_projects_and_members_come_and_go(admin: Page, projects: Service) -> Non
     admin.get_by_test_id("member-add-nlp").press("Enter")
     expect(admin.get_by_test_id("member-nlp-susan")).to_be_visible()
     expect(admin.get_by_test_id("person-row-susan")).to_contain_text("nlp, vision")
+    latest = admin.get_by_test_id("audit-row").first
+    expect(latest).to_contain_text("admin added a member to nlp: members susan")
+    expect(latest.locator("ins")).to_have_text("susan")
+    expect(latest.locator("del")).to_have_count(0)
     admin.get_by_test_id("member-remove-nlp-susan").click()
     expect(admin.get_by_test_id("member-nlp-susan")).to_have_count(0)
+    expect(latest.locator("del")).to_have_text("susan")
+    expect(latest.locator("ins")).to_have_count(0)
     assert projects.people.groups["nlp"] == ["joe"]
 
     admin.get_by_test_id("member-add-nlp").evaluate(

@@ -576,7 +576,8 @@ def shown(booking: BookingRecord) -> dict[str, object]:
         what |= {"project": booking.project, "gpus": booking.gpus}
     else:
         what["nodes"] = list(booking.nodes)
-    return {**what, **({"lends": dict(booking.lends)} if booking.lends else {}), "why": booking.why}
+    more = {"lends": dict(booking.lends), "why": booking.why}
+    return {**what, **{name: value for name, value in more.items() if value}}
 
 
 def view(booking: BookingRecord) -> wire.BookingView:

@@ -332,7 +332,21 @@ function whole(field, value, before, after) {
   return Object.fromEntries(types.map((type) => [type, type in value ? value[type] : UNNAMED[field]]));
 }
 
-function drawChange(field, { what, before, after }) {
+/** The values of a change; of two lists, such as the members of a project, only what is not in the other one. */
+function differing(field, { before, after }) {
+  const lists = [before[field], after[field]];
+  if (!lists.every(Array.isArray)) return { before, after };
+  const [left, come] = [0, 1].map((at) => lists[at].filter((name) => !lists[1 - at].includes(name)));
+  if (!left.length && !come.length) return { before, after };
+  return {
+    before: left.length ? { ...before, [field]: left } : {},
+    after: come.length ? { ...after, [field]: come } : {},
+  };
+}
+
+function drawChange(field, entry) {
+  const { what } = entry;
+  const { before, after } = differing(field, entry);
   const title = clean(field).replaceAll("_", " ");
   const words = (value) =>
     TIMES.has(field) && value ? dated(value) : valueWords(whole(field, value, before[field], after[field]));
