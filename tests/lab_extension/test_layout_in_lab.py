@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
 RUN = "([command, args]) => window.jupyterapp.commands.execute(command, args)"
 WIDTHS = (1600, 1000, 400)
+ANSWERS = ("selected-close", "selection-save")
 SAVES = """
 from springtide.training import current_job
 job = current_job()
@@ -113,6 +114,8 @@ def test_panel_table_cards_and_dialogs_fit_their_windows(
     assert save[0] != tab.get_by_test_id("selected-close").evaluate(LOOK)[0], "the main button stands out"
     found += beyond(tab, ".springtide-tab")
     tab.set_viewport_size({"width": 400, "height": 900})
+    heights = [tab.get_by_test_id(name).evaluate("(one) => one.clientHeight") for name in ANSWERS]
+    assert max(heights) < 40, "the words of a button are on one line"
     expect(tab.get_by_test_id("filter-order"), "a narrow table has no heads to sort by").to_be_visible()
     tab.set_viewport_size({"width": 1600, "height": 900})
 
@@ -134,7 +137,7 @@ def test_panel_table_cards_and_dialogs_fit_their_windows(
     assert looks[0] == looks[1], "the fields of all dialogs look alike"
     tab.evaluate(f"() => {{ ({RUN})(['springtide:open-job', {{}}]); }}")
     expect(tab.locator(".jp-Dialog select")).to_be_visible()
-    assert tab.locator(".jp-Dialog-content").evaluate("(content) => content.clientWidth") < 800
+    assert tab.locator(".jp-Dialog-content").evaluate("(content) => content.clientWidth") < 1000
     found += beyond(tab, ".jp-Dialog-content")
     tab.keyboard.press("Escape")
     assert found == []

@@ -4,14 +4,14 @@ import { isFinal } from "../base/glyphs.js";
 import { attemptMark, waits } from "../base/job_words.js";
 import { calmly, oneByOne, together } from "../base/pace.js";
 import { clockNow } from "../base/words.js";
-import { AWAY } from "./api.js";
+import { AWAY, Refused } from "./api.js";
 import { Intervention } from "./intervention.js";
 import { LogKeeper } from "./log_keeper.js";
 import { StackKeeper } from "./stack_keeper.js";
 import { TrialKeeper } from "./trial_keeper.js";
 
 const ACTIONS = ["pause", "resume", "cancel", "end", "finish", "retry"];
-const DELETED = { status: 404, code: "deleted", message: "The job was deleted." };
+const DELETED = new Refused({ status: 404, code: "deleted", message: "The job was deleted." });
 const FETCH_EVERY_S = 0.5;
 const LOG_EVERY_S = 1;
 /** Length of the end of a trial's log that is read, in bytes. */
