@@ -19,7 +19,11 @@ TOOLS ?=
 IN ?= machine
 REAL_CODE_machine := tests/real_code
 REAL_CODE_pods := tests/kubernetes/node/test_real_code.py
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+# Files of tests lie in memory, if it has room for them: thousands of stores that are written to a disk take a fifth of the
+# processor time of their tests, and most of the waiting.
+IN_MEMORY := $(shell df --output=avail -B 1G /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 >= 8 { print "TMPDIR=/dev/shm" }')
+PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder \
+	$(if $(IN_MEMORY),-o tmp_path_retention_count=1)
 # Compiled modules are kept, also where the environment says not to (as images of containers do): compiling the tests
 # and their packages anew takes each of the workers longer than to read all of them.
 export PYTHONDONTWRITEBYTECODE :=
