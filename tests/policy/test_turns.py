@@ -8,6 +8,7 @@ from pools.small_pools import NODE, NOW, kinds, on, plan, running, waiting
 from springtide.scheduler.model import (
     Job,
     JobChanged,
+    Node,
     Order,
     Pause,
     Plan,
@@ -81,6 +82,32 @@ def test_more_urgent_jobs_of_its_project_pass_it_for_a_day_only(waited: float, e
     low, high = waiting("low", "a", submitted=NOW - waited), waiting("high", "a", priority=75, submitted=NOW)
 
     assert reserved(plan(*urgent, low, high, projects=(Project("a", quota=8),))) == expected
+
+
+class TestBesideAnotherReservationOfItsProject:
+    """Two jobs of ``a`` await GPUs that ``b`` has borrowed on both nodes; one of them has the turn."""
+
+    NODES = (Node("one", 8), Node("two", 8))
+    BORROWED = (running("r1", "b", on("one", *range(8))), running("r2", "b", on("two", *range(8))))
+    AHEAD = waiting("ahead", "a", 8, submitted=LONG_AGO + 1, reserved=on("two", *range(8)))
+    LAST = waiting("last", "a", 8, submitted=LONG_AGO, reserved=on("one", *range(8)), turn=True)
+
+    def decided(self, quota: int) -> list[tuple[str, str]]:
+        projects = (Project("a", quota=quota), Project("b", age=1))
+        return kinds(plan(*self.BORROWED, self.LAST, self.AHEAD, projects=projects, nodes=self.NODES))
+
+    def test_neither_keeps_the_project_from_a_quota_that_guarantees_one_of_them(self) -> None:
+        made = self.decided(quota=8)
+
+        assert ("Drop", "ahead") in made
+        assert ("Reserve", "last") in made
+        assert {job for kind, job in made if kind == "Pause"} <= {"r1", "r2"}
+
+    def test_both_stay_if_the_quota_guarantees_both(self) -> None:
+        made = self.decided(quota=16)
+
+        assert {job for kind, job in made if kind == "Reserve"} == {"last", "ahead"}
+        assert {job for kind, job in made if kind == "Pause"} == {"r1", "r2"}
 
 
 class TestOnceItRuns:
