@@ -49,6 +49,20 @@ def test_one_job_at_a_time_has_the_turn_the_longest_waiting_first() -> None:
     assert reserved(plan(*FULL, *both, projects=EQUAL)) == ["first"]
 
 
+def test_a_job_that_had_a_turn_goes_behind_those_that_waited_then() -> None:
+    had = waiting("had", "b", 8, submitted=NOW - 100 * RESERVE_AFTER, last_turn=LONG_AGO + 1)
+    other = waiting("other", "b", 8, submitted=LONG_AGO)
+
+    assert reserved(plan(*FULL, had, other, projects=EQUAL)) == ["other"]
+
+
+def test_it_waits_as_long_for_its_next_turn_as_others_for_their_first() -> None:
+    had = waiting("had", "b", 8, submitted=NOW - 100 * RESERVE_AFTER, last_turn=NOW - 100)
+    decided = plan(*FULL, had, projects=EQUAL)
+
+    assert (kinds(decided), decided.wake_at) == ([], NOW - 100 + RESERVE_AFTER)
+
+
 def test_what_quotas_guarantee_to_others_is_no_part_of_a_turn() -> None:
     projects = (Project("a", quota=2), Project("b", age=1))
     wide = [waiting(f"w{gpus}", "b", gpus, submitted=LONG_AGO + gpus) for gpus in (8, 7, 6)]
@@ -121,7 +135,9 @@ class TestOnceItRuns:
         (start,) = planner.plan(NOW).decisions
         assert isinstance(start, Start)
         assert start.turn
-        planner.apply(JobChanged(carried_out(wide, start, NOW)))
+        began = carried_out(wide, start, NOW)
+        assert began.last_turn == NOW
+        planner.apply(JobChanged(began))
         return planner
 
     def test_nobody_takes_its_gpus_for_an_hour_though_others_are_entitled_to_them(self) -> None:
