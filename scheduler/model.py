@@ -324,8 +324,8 @@ class Job(msgspec.Struct, frozen=True):
     once those GPUs are free. ``started`` is when the live attempt started, ``saved`` when the job last wrote a
     checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the end of its back-off.
     ``sweep_served`` are those of its sweep's other trials when it last waited, for order and rotation only.
-    ``turn``: the job has the turn, or started in it. ``avoid`` are the nodes on which it must not start now; the
-    planner fills it in.
+    ``turn``: the job has the turn, or started in it; ``last_turn`` is when it last did so. ``avoid`` are the nodes
+    on which it must not start now; the planner fills it in.
     """
 
     id: str
@@ -357,6 +357,7 @@ class Job(msgspec.Struct, frozen=True):
     not_before: float = 0.0
     attempts: int = 0
     turn: bool = False
+    last_turn: float | None = None
     avoid: frozenset[str] = frozenset()
 
     @property

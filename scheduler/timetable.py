@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from math import inf
+from math import inf, nextafter
 
 from msgspec import structs
 
@@ -60,8 +60,11 @@ def _left(job: Job) -> list[float]:
 
 
 def latest_start(job: Job, leaves: float, settings: Settings) -> float:
-    """Return the latest time at which the job may start on a node that jobs leave at ``leaves``, in seconds."""
-    by_end = leaves - run_time_left(job)
+    """Return the latest time at which the job may start on a node that jobs leave at ``leaves``, in seconds.
+
+    It is before ``leaves``, however little run time is left.
+    """
+    by_end = min(leaves - run_time_left(job), nextafter(leaves, -inf))
     if job.saved is None or not job.preemptible:
         return by_end
     return max(by_end, leaves - max(LEAST_STAY, settings.min_runtime))

@@ -237,7 +237,7 @@ class Books:
         """Return whether a job of this kind must not start on the node now, because it closes soon."""
         leaves = leaves_at(node, self.now, self.settings) if node.closed else math.inf
         stays = max(LEAST_STAY, self.settings.min_runtime) if kind.saves else math.inf
-        return self.now > leaves - min(kind.run_time, stays)
+        return self.is_cleared(node) or self.now > leaves - min(kind.run_time, stays)
 
     def has_to_leave(self, job: Job) -> bool:
         """Return whether a job runs on a node that closes so soon that it has to be paused."""

@@ -90,9 +90,9 @@ class ShareCheck:
         ):
             yield "but no job gets its GPUs"
         urgent = helped is not None and not helped.preemptible
-        ran = self.now - (self.now if job.started is None else job.started)
-        if ran < self.books.settings.min_runtime and not urgent:
-            yield f"{ran:g} s after its start, inside the minimum run time"
+        started = self.now if job.started is None else job.started
+        if self.now < started + self.books.settings.min_runtime and not urgent:
+            yield f"{self.now - started:g} s after its start, inside the minimum run time"
         if helped is not None and helped.project == job.project and self._gain(job, decision) < 0:
             yield from self._unjust_within(job, helped, decision)
 

@@ -20,6 +20,7 @@ def carried_out(job: Job, decision: Decision, now: float) -> Job:
                 saved=None,
                 attempts=job.attempts + 1,
                 turn=turn,
+                last_turn=now if turn else job.last_turn,
             )
         case Pause():
             return paused(job, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from math import nextafter
 from typing import Any
 
 import pytest
@@ -82,6 +83,13 @@ def test_a_job_starts_on_a_node_as_long_as_it_has_left_before_the_node_closes(jo
     assert after.wake_at == CLOSES
     assert pool.reason("w", latest + 0.5).code == "node-closes-first"
     assert starts(pool.plan(OPENS)) == {"w"}
+
+
+def test_a_job_with_next_to_no_run_time_left_does_not_start_when_it_would_have_to_leave() -> None:
+    served = 4 * nextafter(500.0, 0.0)
+    pool = planner(waiting(usual_runtime=500.0, served=served), nodes=(SHUT,))
+    assert starts(pool.plan(LEAVES - 1)) == {"w"}
+    assert not pool.plan(LEAVES).decisions
 
 
 def test_a_job_that_cannot_be_paused_and_may_run_for_ever_waits_until_the_node_opens() -> None:

@@ -8,6 +8,7 @@ from pools.small_pools import NODE, NOW, kinds, on, plan, running, waiting
 from springtide.scheduler.model import (
     Job,
     JobChanged,
+    Node,
     Order,
     Pause,
     Plan,
@@ -48,6 +49,20 @@ def test_one_job_at_a_time_has_the_turn_the_longest_waiting_first() -> None:
     assert reserved(plan(*FULL, *both, projects=EQUAL)) == ["first"]
 
 
+def test_a_job_that_had_a_turn_goes_behind_those_that_waited_then() -> None:
+    had = waiting("had", "b", 8, submitted=NOW - 100 * RESERVE_AFTER, last_turn=LONG_AGO + 1)
+    other = waiting("other", "b", 8, submitted=LONG_AGO)
+
+    assert reserved(plan(*FULL, had, other, projects=EQUAL)) == ["other"]
+
+
+def test_it_waits_as_long_for_its_next_turn_as_others_for_their_first() -> None:
+    had = waiting("had", "b", 8, submitted=NOW - 100 * RESERVE_AFTER, last_turn=NOW - 100)
+    decided = plan(*FULL, had, projects=EQUAL)
+
+    assert (kinds(decided), decided.wake_at) == ([], NOW - 100 + RESERVE_AFTER)
+
+
 def test_what_quotas_guarantee_to_others_is_no_part_of_a_turn() -> None:
     projects = (Project("a", quota=2), Project("b", age=1))
     wide = [waiting(f"w{gpus}", "b", gpus, submitted=LONG_AGO + gpus) for gpus in (8, 7, 6)]
@@ -83,6 +98,32 @@ def test_more_urgent_jobs_of_its_project_pass_it_for_a_day_only(waited: float, e
     assert reserved(plan(*urgent, low, high, projects=(Project("a", quota=8),))) == expected
 
 
+class TestBesideAnotherReservationOfItsProject:
+    """Two jobs of ``a`` await GPUs that ``b`` has borrowed on both nodes; one of them has the turn."""
+
+    NODES = (Node("one", 8), Node("two", 8))
+    BORROWED = (running("r1", "b", on("one", *range(8))), running("r2", "b", on("two", *range(8))))
+    AHEAD = waiting("ahead", "a", 8, submitted=LONG_AGO + 1, reserved=on("two", *range(8)))
+    LAST = waiting("last", "a", 8, submitted=LONG_AGO, reserved=on("one", *range(8)), turn=True)
+
+    def decided(self, quota: int) -> list[tuple[str, str]]:
+        projects = (Project("a", quota=quota), Project("b", age=1))
+        return kinds(plan(*self.BORROWED, self.LAST, self.AHEAD, projects=projects, nodes=self.NODES))
+
+    def test_neither_keeps_the_project_from_a_quota_that_guarantees_one_of_them(self) -> None:
+        made = self.decided(quota=8)
+
+        assert ("Drop", "ahead") in made
+        assert ("Reserve", "last") in made
+        assert {job for kind, job in made if kind == "Pause"} <= {"r1", "r2"}
+
+    def test_both_stay_if_the_quota_guarantees_both(self) -> None:
+        made = self.decided(quota=16)
+
+        assert {job for kind, job in made if kind == "Reserve"} == {"last", "ahead"}
+        assert {job for kind, job in made if kind == "Pause"} == {"r1", "r2"}
+
+
 class TestOnceItRuns:
     """One job of weight 0 and low priority has all GPUs, in its turn."""
 
@@ -94,7 +135,9 @@ class TestOnceItRuns:
         (start,) = planner.plan(NOW).decisions
         assert isinstance(start, Start)
         assert start.turn
-        planner.apply(JobChanged(carried_out(wide, start, NOW)))
+        began = carried_out(wide, start, NOW)
+        assert began.last_turn == NOW
+        planner.apply(JobChanged(began))
         return planner
 
     def test_nobody_takes_its_gpus_for_an_hour_though_others_are_entitled_to_them(self) -> None:

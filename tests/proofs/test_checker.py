@@ -176,6 +176,12 @@ PAUSES = {
         on("n0", 0, 1, 2),
         [Promise.NO_THRASHING],
     ),
+    "at the end of the minimum run time, after which the job has run for a little less by rounding": (
+        pool(MINE, structs.replace(BORROWED, started=NOW - 0.3), min_runtime=0.3),
+        "big",
+        on("n0", 0, 1, 2),
+        [],
+    ),
     "inside the minimum run time for one that cannot be paused": (
         pool(
             structs.replace(MINE, preemptible=False), structs.replace(BORROWED, started=NOW - 10), min_runtime=60.0

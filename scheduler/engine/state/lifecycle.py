@@ -119,6 +119,7 @@ def start(
         reason=why,
         error="",
         turn=turn,
+        last_turn=now if turn else job.standing.last_turn,
     ).with_attempt(attempt)
     return started, (Effect(Action.LAUNCH, job.id, number),)
 
@@ -307,6 +308,7 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
         unsaved=_shifted(standing.unsaved, seconds),
         room_until=_shifted(standing.room_until, seconds),
         reported=_shifted(standing.reported, seconds),
+        last_turn=_shifted(standing.last_turn, seconds),
     )
     if live is None:
         return shifted

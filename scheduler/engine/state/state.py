@@ -69,6 +69,7 @@ def policy_job(job: JobRecord) -> model.Job | None:
         not_before=standing.not_before,
         attempts=standing.attempt,
         turn=standing.turn and (live is not None or bool(standing.reserved)),
+        last_turn=standing.last_turn,
     )
 
 

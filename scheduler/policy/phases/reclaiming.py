@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from springtide.scheduler.model import Job
@@ -20,38 +20,46 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 
 
 class ReclaimGpus(Means):
-    """Make room for waiting jobs that their projects are entitled to, at the cost of projects beyond it."""
+    """Make room for waiting jobs that their projects are entitled to, at the cost of projects beyond it.
+
+    A job that the quota guarantees gets room though delayed reservations of its project, which count as usage,
+    exceed the quota with it: these are dropped, except the turn's and those for the end of minimum run times.
+    """
 
     def __init__(self, builder: PlanBuilder) -> None:
         super().__init__(builder)
         self._failed: set[tuple[str, SchedulingClass]] = set()
         self._delayed: dict[str, list[Job]] = {}
+        for _, job in builder.undecided(delayed_reservations(builder.state)):
+            if runtimes_awaited_until(builder, job) <= builder.now and job.id != builder.turn:
+                self._delayed.setdefault(job.project, []).append(job)
 
     def leaves(self) -> Iterable[ProjectNode]:
         """Return the projects with a waiting job that they are entitled to."""
         leaves = set(self.builder.memo.entitled_projects())
-        for leaf, job in self.builder.undecided(delayed_reservations(self.state)):
-            if runtimes_awaited_until(self.builder, job) > self.builder.now or job.id == self.builder.turn:
-                continue
-            self._delayed.setdefault(job.project, []).append(job)
-            smallest = self.state.queues[leaf.name].smallest
-            if smallest and self._is_guaranteed(leaf, smallest):
+        for project in self._delayed:
+            leaf, smallest = self.state.tree.leaves[project], self.state.queues[project].smallest
+            if smallest and self._is_guaranteed(leaf, smallest, self._reserved(leaf)):
                 leaves.add(leaf)
         return leaves
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Return whether the project is entitled to such a job, and no search for one has failed in this plan."""
+        return self._is_due(leaf, scheduling_class, self._reserved(leaf))
+
+    def _is_due(self, leaf: ProjectNode, scheduling_class: SchedulingClass, reserved: int) -> bool:
         tried = (leaf.name, scheduling_class._replace(service_level=0)) in self._failed
         need = scheduling_class.need
-        return not tried and (leaf.claimed + need <= leaf.entitled or self._is_guaranteed(leaf, need))
+        return not tried and (leaf.claimed + need <= leaf.entitled or self._is_guaranteed(leaf, need, reserved))
 
     def propose(self, request: PendingRequest) -> Answer:
         """Propose evictions of other projects' jobs."""
         leaf, job, need = request.leaf, request.job, request.need
-        if not self.promising(leaf, request.scheduling_class):
+        reserved = self._reserved(leaf, job)
+        if not self._is_due(leaf, request.scheduling_class, reserved):
             return NO
         over = leaf.claimed + need > leaf.entitled
-        delayed = tuple(self._delayed[leaf.name]) if over else ()
+        delayed = tuple(self._beside(leaf, job)) if over else ()
         with self.state.undo.trial():
             for reserving in delayed:
                 self.state.release(reserving)
@@ -63,7 +71,7 @@ class ReclaimGpus(Means):
                 found = search.solve_with_moves()
         if found is None:
             self._failed.add((leaf.name, request.scheduling_class._replace(service_level=0)))
-            if admission.guaranteed(leaf, need - self._reserved(leaf)):
+            if admission.guaranteed(leaf, need - reserved):
                 self.builder.guarantee_pending = True
             return Answer(None, search.retry_at)
         return Answer(replace(found, dropped=(*delayed, *found.dropped)), search.retry_at)
@@ -74,14 +82,17 @@ class ReclaimGpus(Means):
         for job in proposal.dropped:
             self._delayed.pop(job.project, None)
 
-    def _is_guaranteed(self, leaf: ProjectNode, need: int) -> bool:
-        """Return whether the job is within the quota if the project's delayed reservations do not count."""
-        reserved = self._reserved(leaf)
+    def _is_guaranteed(self, leaf: ProjectNode, need: int, reserved: int) -> bool:
+        """Return whether the job is within the quota if ``reserved`` GPUs of the project do not count."""
         return reserved > 0 and leaf.claimed - reserved + need <= leaf.quota
 
-    def _reserved(self, leaf: ProjectNode) -> int:
-        """Return how many GPUs the delayed reservations of a project have."""
-        return sum(len(job.reserved) * job.gpus for job in self._delayed.get(leaf.name, ()))
+    def _beside(self, leaf: ProjectNode, job: Job | None = None) -> Iterator[Job]:
+        """Yield the project's other jobs whose delayed reservations the job may have dropped."""
+        return (other for other in self._delayed.get(leaf.name, ()) if job is None or other.id != job.id)
+
+    def _reserved(self, leaf: ProjectNode, job: Job | None = None) -> int:
+        """Return how many GPUs these delayed reservations have."""
+        return sum(len(other.reserved) * other.gpus for other in self._beside(leaf, job))
 
     def victim_search(self, leaf: ProjectNode, job: Job, need: int, *, ahead: bool = False) -> VictimSearch:
         """Return a search for jobs that have to make room for ``need`` GPUs, now or ``ahead``."""

@@ -248,7 +248,8 @@ def ahead(
 def backfill(builder: PlanBuilder) -> None:
     """Lend idle GPUs of delayed reservations to jobs whose time limits end before the other GPUs are free.
 
-    Reservations for the end of minimum run times lend nothing.
+    Reservations for the end of minimum run times lend nothing, nor do those on nodes where jobs give up GPUs by
+    this plan: these are in use until the jobs have stopped.
     """
     state, pool = builder.state, builder.state.pool
     shortest = [state.jobs[job_id] for job_id in state.time_limits.lowest(MAX_BACKFILL)]
@@ -256,6 +257,8 @@ def backfill(builder: PlanBuilder) -> None:
         holders = [state.jobs[job_id] for job_id in pool.holders(reserving.reserved)]
         until = max(holder.latest_end(builder.now) for holder in holders)
         if runtimes_awaited_until(builder, reserving) > builder.now:
+            continue
+        if builder.changed_nodes & pool.nodes_of(reserving.reserved):
             continue
         for leaf, job in builder.undecided(shortest if until < inf else ()):
             need = job.need

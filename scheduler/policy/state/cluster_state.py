@@ -27,6 +27,7 @@ from springtide.scheduler.policy.state.running_jobs import RunningJobs
 from springtide.scheduler.policy.state.service import (
     AGEING_PER_LEVEL,
     aged,
+    awaits_turn_since,
     beyond,
     level_of,
     service_rank_of,
@@ -54,8 +55,9 @@ class ClusterState:
     cannot run on the pool as it is has no place in a queue and no demand. ``pausing`` jobs are stopping,
     ``awaiting`` jobs have a reservation, ``partial`` jobs run with fewer workers than they want, ``in_turn`` jobs
     run and started in their turn. ``time_limits`` has the time limits of the queued jobs, ``waits`` the times
-    since when they wait, in seconds. ``changed_jobs`` are the jobs added or removed since the memo last read them,
-    ``changed_projects`` the projects whose queues, usage or shares have changed since, ``renewed_projects`` the
+    since when they wait for a turn, in seconds. ``changed_jobs`` are the jobs added or removed since the memo last
+    read them, ``changed_projects`` the projects whose queues, usage or shares have changed since,
+    ``renewed_projects`` the
     names of those in which usual run times or last checkpoints of jobs have. ``now`` is the time of the indexes,
     in seconds. ``undo`` records changes of usage and GPUs. ``leaving`` are the running jobs whose nodes close so
     soon that they have to leave.
@@ -308,7 +310,7 @@ class ClusterState:
         key, scheduling_class = self._places[job.id] = self._place_in_line(job, moved_up)
         self.queues[job.project].add(scheduling_class, key)
         self.constraint_counts[scheduling_class.constraints] += 1
-        self.waits.set(job.id, waiting_since(job))
+        self.waits.set(job.id, awaits_turn_since(job))
         if job.time_limit is not None:
             self.time_limits.set(job.id, job.time_limit)
 

@@ -86,6 +86,15 @@ def waiting_since(job: Job) -> float:
     return job.submitted + job.served / (job.gpus * job.workers)
 
 
+def awaits_turn_since(job: Job) -> float:
+    """Return the time since which the job would have waited for a turn: its last one begins the wait anew.
+
+    So a job that has had a turn goes behind all that waited then, however much earlier it was submitted.
+    """
+    since = waiting_since(job)
+    return since if job.last_turn is None else max(since, job.last_turn)
+
+
 def aged(job: Job, at: float | None) -> int:
     """Return how many steps of service the job's waiting time until ``at`` offsets; 0 for None.
 

@@ -370,7 +370,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     asked them to. ``checkpoint`` is the one that ``saved`` is about, if it was recognised among the job's files
     and the job did not report it. ``deleted`` is when the newest of its deleted checkpoints was saved: earlier
     reports are about none that is there. ``lost_result`` says why its result could not be kept.
-    ``turn`` says that it has the turn, or started in it.
+    ``turn`` says that it has the turn, or started in it; ``last_turn`` is when it last did so.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     ``usual_runtime`` is the median run time of the latest similar jobs in seconds, None if there was none.
@@ -419,6 +419,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     best_step: float | None = None
     sweep_served: float = 0.0
     turn: bool = False
+    last_turn: float | None = None
     sweep: SweepStanding | None = None
     outcome: Outcome | None = None
     test_run: TestRun | None = None

@@ -98,6 +98,13 @@ def _second_of_two_gangs() -> tuple[list[Document], list[Document]]:
     return [{"name": "a"}, {"name": "b"}, {"name": "c"}], [first, _job("b", 4, 2), *_stream("c")]
 
 
+def _behind_a_job_of_many_turns() -> tuple[list[Document], list[Document]]:
+    """Both are above their shares. The first one waits for longer, and needs ten turns of an hour."""
+    projects = [{"name": "a"}, {"name": "b"}, {"name": "c"}]
+    first = {**_job("a", 4, 2), "name": "first", "submitted": 1, "duration": 36_000}
+    return projects, [first, {**_job("b", 4, 2), "submitted": 3700}, *_stream("c")]
+
+
 def _low_project_priority() -> tuple[list[Document], list[Document]]:
     """Its two GPUs of quota are all that it is entitled to; the job needs four."""
     projects = [{"name": "a", "quota": 2, "priority": 50}, {"name": "b", "priority": 200}]
@@ -120,6 +127,7 @@ STREAMS: Mapping[str, Stream] = {
     "the older of two equal projects": _older_of_two_equal_projects,
     "the lighter of two projects": _lighter_of_two_projects,
     "the second of two gangs as wide as the pool": _second_of_two_gangs,
+    "a job of many turns that waits for longer": _behind_a_job_of_many_turns,
     "a large job among small ones of its project": _last_in_its_project,
     "a project of low priority with a quota": _low_project_priority,
     "a gang as wide as the pool, among jobs with time limits": _wide_gang_among_jobs_with_time_limits,
