@@ -24,6 +24,7 @@ from springtide.scheduler.policy.phases.reservations import (
     backfill,
     fulfil_reservations,
     replace_reservations,
+    start_elsewhere,
 )
 from springtide.scheduler.policy.phases.starting import FreeGpus
 from springtide.scheduler.policy.phases.turns import ReclaimInTurn, Turns
@@ -82,6 +83,8 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
         clear_closing_nodes(builder)
         fulfil_reservations(builder)
         repair_gangs(builder)
+    for builder in builders:
+        start_elsewhere(builder)
     replace_reservations(builders, FreeGpus)
     if by_rank[-1][0] or any(builder.state.tree.oversubscribed for builder in builders):
         _serve_guaranteed(builders, by_rank)

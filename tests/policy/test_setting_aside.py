@@ -21,14 +21,32 @@ class TestReservations:
     def test_it_waits_while_an_attempt_still_holds_a_part(self):
         stopping = replace(running("p", "b", on("dgx", 3)), phase=Phase.PAUSING)
 
-        assert not plan(stopping, self.RESERVED).decisions
+        assert not plan(stopping, self.RESERVED, running("x", "b", on("dgx", 4, 5, 6, 7))).decisions
+
+    def test_an_owner_starts_on_gpus_that_are_free_before_a_borrower_does(self):
+        stopping = replace(running("p", "b", on("dgx", 0, 1, 2, 3)), phase=Phase.PAUSING)
+
+        decided = plan(stopping, self.RESERVED, waiting("x", "b", 4), quotas={"a": 4, "b": 2})
+
+        assert [(each.job, each.placement) for each in decided.decisions if isinstance(each, Start)] == [
+            ("w", on("dgx", 4, 5, 6, 7))
+        ]
+
+    def test_an_owner_without_room_elsewhere_keeps_what_it_waits_for(self):
+        stopping = replace(running("p", "b", on("dgx", 0, 1, 2, 3)), phase=Phase.PAUSING)
+        other = running("o", "b", on("dgx", 4, 5))
+
+        decided = plan(stopping, other, self.RESERVED, waiting("x", "b", 2), quotas={"a": 4, "b": 4})
+
+        assert [(each.job, each.placement) for each in decided.decisions] == [("x", on("dgx", 6, 7))]
 
     def test_others_do_not_get_reserved_gpus(self):
         stopping = replace(running("p", "b", on("dgx", 3)), phase=Phase.PAUSING)
+        large = waiting("w", "a", 6, reserved=on("dgx", 0, 1, 2, 3, 4, 5))
 
-        decided = plan(stopping, self.RESERVED, waiting("x", "b", 4))
+        decided = plan(stopping, large, waiting("x", "b", 2), waiting("y", "b", 2), quotas={"a": 6, "b": 2})
 
-        assert [each.placement for each in decided.decisions] == [on("dgx", 4, 5, 6, 7)]
+        assert [each.placement for each in decided.decisions] == [on("dgx", 6, 7)]
 
     def test_a_reservation_on_a_lost_node_is_dropped_and_the_job_placed_anew_later(self):
         nodes = (replace(NODE, available=False), Node("other", 8))

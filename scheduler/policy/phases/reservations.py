@@ -1,10 +1,10 @@
 """Reservations: GPUs set aside for a waiting job, some still in use (docs/policy.md, The bound of waiting).
 
 A delayed reservation is for GPUs of jobs that are not stopping. As these jobs end, no other job gets the GPUs,
-except by backfill. The reserving job starts elsewhere if it can. Two kinds of jobs get one: guaranteed jobs that
-only minimum run times keep waiting, so that other jobs do not start on these GPUs meanwhile; and jobs that have
-waited long although their projects are entitled to them. The latter reserve one at a time, as GPUs idle until the
-last one of a reservation is free.
+except by backfill. Two kinds of jobs get one: guaranteed jobs that only minimum run times keep waiting, so that
+other jobs do not start on these GPUs meanwhile; and jobs that have waited long although their projects are
+entitled to them. The latter reserve one at a time, as GPUs idle until the last one of a reservation is free. A job
+with a delayed reservation starts elsewhere if it can, as does any job with one that its quota guarantees.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from springtide.scheduler.policy.phases.precedence import (
     runtimes_awaited_until,
 )
 from springtide.scheduler.policy.phases.reclaiming import ReclaimGpus
+from springtide.scheduler.policy.phases.starting import FreeGpus
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.job_queues import SchedulingClass
+from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
 from springtide.scheduler.policy.state.nodes import avoids, workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import waiting_since
@@ -95,6 +96,27 @@ def replace_reservations(builders: Sequence[PlanBuilder], *kinds: Callable[[Plan
             if job.not_before <= builder.now:
                 means = (kind(accepting) for accepting in _accepting(builders, job) for kind in kinds)
                 any(_replace(builder, job, option) for option in means)
+
+
+def start_elsewhere(builder: PlanBuilder) -> None:
+    """Start guaranteed jobs that wait for others to stop on GPUs that are free meanwhile.
+
+    The GPUs that become free later are for others then: no job borrows while an owner waits.
+    """
+    free = FreeGpus(builder)
+    tried: set[PlacementConstraints] = set()
+    for leaf, job in builder.undecided(_in_order_of_waiting(builder.state)):
+        if free.state.pool.max_free < job.gpus or job.not_before > builder.now:
+            continue
+        constraints = request_of(leaf, job).scheduling_class.constraints
+        if constraints in tried or is_delayed(builder.state, job) or not admission.guaranteed(leaf, 0):
+            continue
+        if not _replace(builder, job, free):
+            tried.add(constraints)
+
+
+def _in_order_of_waiting(state: ClusterState) -> list[Job]:
+    return sorted(state.awaiting.values(), key=lambda job: (-job.priority, job.submitted, job.id))
 
 
 def _accepting(builders: Sequence[PlanBuilder], job: Job) -> list[PlanBuilder]:
