@@ -312,7 +312,8 @@ def test_a_curve_says_how_many_reports_came_too_fast_to_be_kept(gallery: Page) -
                 const values = [3, 2, 1];
                 const point = (loss, seq) => ({ seq, step: seq, at: seq, attempt: 1, values: { loss }, ...more });
                 const place = document.createElement("div");
-                renderLossCurve(place, { points: values.map(point) });
+                const ofPool = { seq: 3, step: null, at: 3, attempt: 1, values: {} };
+                renderLossCurve(place, { points: [...values.map(point), ofPool] });
                 return place.textContent;
             };
             return [draw({}), draw({ left_out: 0 }), draw({ left_out: 400 })];

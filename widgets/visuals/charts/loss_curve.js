@@ -83,9 +83,14 @@ export function upToDate(points, progress) {
 /** Says that reports came too fast to be kept, and how many are; nothing if all are. */
 function thinnedWords(points) {
   const out = points.reduce((sum, point) => sum + (point.left_out ?? 0), 0);
-  const kept = points.filter((point) => !point.of_checkpoint).length;
+  const kept = points.filter(hasNumbers).length;
   const words = `${amount(kept + out)} reports, thinned to ${amount(kept)}; the last and the best values are kept.`;
   return out > 0 && h("div", { key: "thinned", class: "st-muted", "data-testid": "curve-thinned" }, words);
+}
+
+/** Whether a point is a report of the program, as `has_numbers` of the API's points in Python. */
+function hasNumbers({ of_checkpoint: ofCheckpoint, step, values }) {
+  return !ofCheckpoint && (typeof step === "number" || Object.keys(values).length > 0);
 }
 
 function rank(name) {
