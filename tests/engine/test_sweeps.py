@@ -48,6 +48,18 @@ async def test_a_sweep_ends_with_its_last_trial_and_names_the_best(pool):
     assert [row.value for row in (await rows(pool, one.id)).items] == [abs(n - 6.5) for n in range(12)]
 
 
+async def test_a_sweep_whose_trials_wait_for_gpus_is_queued_and_not_paused(pool):
+    one = await sweep(pool, 2, gpus=8)
+    await pool.idle()
+    await pool.engine.drain_node(wire.DrainRequest(node="train", finish=True), "admin")
+    pool.executor.end(live(pool)[0], code=0)
+    await pool.idle()
+    found = await pool.job(one.id)
+    assert (found.state, found.trials.succeeded, found.trials.queued) == ("queued", 1, 1)
+    await pool.engine.undrain_node(wire.UndrainRequest(node="train"), "admin")
+    await pool.state(one.id, "running")
+
+
 async def test_the_largest_value_is_the_best_of_a_sweep_that_maximizes(pool):
     one = await sweep(pool, 4, gpus=1, metric="accuracy", goal="maximize")
     await end_all(pool, value=lambda trial: -abs(trial - 2.0))

@@ -308,7 +308,7 @@ def settle(sweep: JobRecord, unfinished: Sequence[JobRecord], ended: Iterable[Jo
     elif awaits_generation(sweep):
         state = sweep.state
     else:
-        state = JobState.QUEUED if started is None and not own.held else JobState.PAUSED
+        state = JobState.PAUSED if own.held or standing.paused else JobState.QUEUED
     return _with(sweep, state=state)
 
 
