@@ -304,6 +304,17 @@ def test_curves_have_a_gap_where_a_value_is_not_finite(gallery: Page) -> None:
     assert drawn["amounts"] == ["NaN", "∞", "\u2212∞", "NaN", "\u2013", "\u2013", "2"]
 
 
+def test_a_curve_of_a_program_that_begins_again_has_a_part_for_each_begin(gallery: Page) -> None:
+    parts = gallery.evaluate(
+        """async () => {
+            const { finiteOf } = await import("/visuals/charts/loss_curve.js");
+            const point = (step, seq) => ({ seq, step, at: seq, attempt: 1, values: { loss: 1 } });
+            return finiteOf([1, 2, 3, 1, 2, null, 4].map(point), "loss").map(({ stretch }) => stretch);
+        }"""
+    )
+    assert parts == [0, 0, 0, 1, 1, 1, 1]
+
+
 def test_a_curve_says_how_many_reports_came_too_fast_to_be_kept(gallery: Page) -> None:
     texts = gallery.evaluate(
         """async () => {

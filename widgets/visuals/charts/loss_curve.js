@@ -122,12 +122,13 @@ function frameOf(points, name) {
 }
 
 /**
- * The points with a finite value. `stretch` counts the parts of the curve: a new one begins with each attempt, and
- * after a value that is not finite.
+ * The points with a finite value. `stretch` counts the parts of the curve: a new one begins with each attempt, where
+ * the steps go back, and after a value that is not finite.
  */
 export function finiteOf(points, name) {
   const found = [];
   let stretch = 0;
+  let step = null;
   let attempt;
   let broken = false;
   for (const point of points) {
@@ -136,8 +137,10 @@ export function finiteOf(points, name) {
       broken = true;
       continue;
     }
-    if (found.length && (broken || point.attempt !== attempt)) stretch += 1;
+    const goesBack = point.step !== null && step !== null && point.step < step;
+    if (found.length && (broken || goesBack || point.attempt !== attempt)) stretch += 1;
     broken = false;
+    step = point.step ?? step;
     attempt = point.attempt;
     found.push({ ...point, stretch });
   }
