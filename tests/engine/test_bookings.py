@@ -814,3 +814,80 @@ async def test_what_does_not_fit_says_from_when_on_it_does(two):
     senseless = await preview(two, nodes=("three",))
     assert (senseless.refused.field, senseless.fits_from) == ("nodes", None)
     assert (await preview(two, nodes=("one",), end=at - 1)).refused.field == "end"
+
+
+async def lowered(pool, hours: float) -> None:
+    """Give susan a quota of 4 for good, and of 3 for some hours: 1 GPU is in nobody's quota until then."""
+    for quota, until in ((4, None), (3, pool.clock.now + hours * HOUR)):
+        await pool.engine.edit_project("susan", wire.ProjectEdit(quota=quota, until=until), "admin", members={})
+
+
+async def test_a_booking_that_would_keep_a_quota_from_returning_is_refused(two):
+    at = two.clock.now
+    await lowered(two, 3)
+    with pytest.raises(Refusal, match=r"From 1970-01-12 16:46 UTC on: .* add up to 9 GPUs") as refused:
+        await booked(two, project="joe", gpus=1, start=2, hours=2)
+    assert "It fits from 1970-01-12 14:46 UTC on." in refused.value.hint
+    made = await booked(two, project="joe", gpus=1, start=1, hours=2)
+    assert made.booking.end == at + 3 * HOUR
+    await two.later(3 * HOUR)
+    assert (quota(two, "susan"), quota(two, "joe")) == (4, 2)
+
+
+async def test_a_change_after_which_a_quota_cannot_return_for_a_booking_says_so(two):
+    await lowered(two, 3)
+    made = await booked(two, project="joe", gpus=1, start=1, hours=2)
+    earlier = wire.ProjectEdit(quota=3, until=two.clock.now + 2 * HOUR)
+    [note] = (await two.engine.edit_project("susan", earlier, "admin", members={})).notes
+    assert note.startswith("The quota of “susan” cannot return to 4 at 1970-01-12 15:46 UTC: ")
+    assert f"With booking {made.booking.number}: The quotas of the top projects would add up to 9 GPUs" in note
+    await two.later(2 * HOUR)
+    assert quota(two, "susan") == 3
+    await two.later(HOUR)
+    assert (quota(two, "susan"), quota(two, "joe")) == (4, 2)
+
+
+async def test_a_quota_that_has_returned_when_a_booking_begins_does_not_stand_in_its_way(two):
+    edit = wire.ProjectEdit(quota=4, until=two.clock.now + 2 * HOUR)
+    await booked(two, project="joe", gpus=2, start=2)
+    assert (await two.engine.edit_project("susan", edit, "admin", members={})).notes == []
+    await two.later(2 * HOUR)
+    assert (quota(two, "susan"), quota(two, "joe")) == (2, 4)
+
+
+async def test_a_change_for_good_leaves_room_for_what_returns_during_a_booking(two):
+    await two.engine.edit_project("susan", wire.ProjectEdit(quota=1), "admin", members={})
+    await two.engine.edit_project("jemma", wire.ProjectEdit(quota=3), "admin", members={})
+    less = wire.ProjectEdit(quota=2, until=two.clock.now + 3 * HOUR)
+    await two.engine.edit_project("jemma", less, "admin", members={})
+    made = await booked(two, project="joe", gpus=2, start=2, hours=2)
+    with pytest.raises(Refusal, match=f"With booking {made.booking.number}: .* add up to 9 GPUs"):
+        await two.engine.edit_project("susan", wire.ProjectEdit(quota=2), "admin", members={})
+
+
+async def test_a_booking_stays_within_the_limit_that_returns_during_it(two):
+    await two.engine.edit_project("joe", wire.ProjectEdit(limit=3), "admin", members={})
+    more = wire.ProjectEdit(limit=4, until=two.clock.now + 3 * HOUR)
+    await two.engine.edit_project("joe", more, "admin", members={})
+    with pytest.raises(Refusal, match="The quota of “joe” would be 4, and its limit is 3") as refused:
+        await booked(two, project="joe", gpus=2, start=2, hours=2)
+    assert refused.value.message.startswith("From 1970-01-12 16:46 UTC on: ")
+    await booked(two, project="joe", gpus=2, start=2, hours=1)
+
+
+@pytest.mark.parametrize("start", [0.0, 1.0])
+async def test_a_maintenance_empties_a_node_that_is_drained_until_its_jobs_end(two, start):
+    job = await two.submit(gpus=4, name="bert")
+    await two.state(job.id, "running")
+    where = next(name for name in ("one", "two") if held(two, name))
+    drain = wire.DrainRequest(node=where, why="broken", finish=True)
+    await two.engine.drain_node(drain, "susan")
+    await two.idle()
+    assert held(two, where) == {job.id}
+    made = await booked(two, where, start=start)
+    assert any(note.startswith(f"“bert” ({job.id}) runs there now") for note in made.notes)
+    await two.later(start * HOUR)
+    assert not held(two, where)
+    await two.later(HOUR)
+    assert numbers(two) == []
+    assert (node(two, where).drain.by, node(two, where).drain.why) == ("susan", "broken")

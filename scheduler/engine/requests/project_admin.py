@@ -12,7 +12,7 @@ from msgspec import UNSET
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.requests import bookings, presets, quotas, ranges
 from springtide.scheduler.engine.state.booked import changed_quotas
-from springtide.scheduler.engine.state.endings import check_until, end_at, until_of, value_before
+from springtide.scheduler.engine.state.endings import check_until, end_at, ended_at, until_of, value_before
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import amount_words, limit_of, quota_of
@@ -21,6 +21,7 @@ from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
 from springtide.scheduler.store.records import UNDO, AuditRecord
 from springtide.scheduler.store.tables import (
     POOL,
+    Ending,
     EndingKey,
     EndingKind,
     JobRanges,
@@ -142,15 +143,17 @@ def edit_project(
     _check_until_of(edit)
     changes = _changes(edit, transaction.types, record.project)
     project, of = replace(record.project, **changes), _ranges(edit, record.ranges)
-    if project != record.project and not together:
-        before = transaction.policy_projects()
-        _check(transaction, before, {**before, name: project}, name, members)
     changed = record
     if (project, of) != (record.project, record.ranges):
         changed = replace(record, project=project, ranges=of, version=record.version + 1)
     old, new = editable_fields(record), editable_fields(changed)
     differ = [field for field in old if old[field] != new[field]]
-    ended = _end_edit(transaction, name, edit, {field: old[field] for field in differ}, by)
+    endings = _endings_after(transaction, name, edit, {field: old[field] for field in differ}, by)
+    if project != record.project and not together:
+        before = transaction.policy_projects()
+        ahead = bookings.Ahead(transaction.now, endings)
+        _check(transaction, before, {**before, name: project}, name, members, ahead)
+    ended = _end_edit(transaction, name, endings)
     if not differ and not ended:
         return record
     transaction.projects.put(changed)
@@ -174,19 +177,31 @@ def _check_until_of(edit: wire.ProjectEdit) -> None:
         )
 
 
-def _end_edit(
+def _endings_after(
     transaction: Transaction, name: str, edit: wire.ProjectEdit, before: Mapping[str, Any], by: str
-) -> dict[str, float | None]:
-    """Have the given fields of a project end when the edit says; return the earlier ends of those that it changes.
+) -> dict[EndingKey, Ending]:
+    """Return all changes that end, by what ends, once the given fields of a project end when the edit says.
 
-    ``before`` are the earlier values of those that change.
+    ``before`` are the earlier values of the fields that change.
     """
-    endings = transaction.endings
-    known = dict(endings.items())
-    for field in [field for field in FIELD_KINDS if getattr(edit, field) is not UNSET]:
-        key = (FIELD_KINDS[field], name)
-        if field in before or key in endings:
-            end_at(transaction, key, edit.until, by, before.get(field))
+    endings = dict(transaction.endings.items())
+    for field, key in _keys(name):
+        known = endings.get(key)
+        if getattr(edit, field) is not UNSET and (field in before or known is not None):
+            endings.pop(key, None)
+            if edit.until is not None:
+                endings[key] = ended_at(known, key, edit.until, by, before.get(field))
+    return endings
+
+
+def _end_edit(transaction: Transaction, name: str, endings: Mapping[EndingKey, Ending]) -> dict[str, float | None]:
+    """Have the fields of a project end as ``endings`` say; return the earlier ends of those that it changes."""
+    known = dict(transaction.endings.items())
+    for _, key in _keys(name):
+        if endings.get(key) is None:
+            transaction.endings.remove(key)
+        elif endings[key] != known.get(key):
+            transaction.endings.put(endings[key])
     ends = {field: (until_of(known, key), until_of(endings, key)) for field, key in _keys(name)}
     return {field: was for field, (was, now) in ends.items() if was != now}
 
@@ -219,7 +234,8 @@ def lost_returns(transaction: Transaction, members: Members) -> dict[EndingKey, 
             edit = _whole(transaction, {ending.kind.value: ending.before})
             changed = replace(project, **_changes(edit, transaction.types, project))
             then = {**projects, project.name: changed}
-            _check(transaction, projects, then, project.name, members)
+            ahead = bookings.Ahead(max(ending.until, transaction.now), transaction.endings)
+            _check(transaction, projects, then, project.name, members, ahead)
         except Refusal as refusal:
             lost[ending.key] = refusal.message
         else:
@@ -485,11 +501,15 @@ def _check(
     after: Mapping[str, Project],
     name: str,
     members: Members,
+    ahead: bookings.Ahead | None = None,
 ) -> None:
-    """Raise `Refusal` for a project that cannot be so, and for sums that do not fit any more."""
+    """Raise `Refusal` for a project that cannot be so, and for sums that do not fit any more.
+
+    ``ahead`` is as in `bookings.exceeding_later`.
+    """
     own = {person.name: person.build_quota for person in transaction.people.values()}
     was, becomes = (quotas.BuildQuotas(members, own, each) for each in (before, after))
-    for refusal in _refusals(transaction, before, after, (name,)):
+    for refusal in _refusals(transaction, before, after, (name,), ahead):
         raise refusal
     _check_build(transaction, was, becomes, "build_quota")
 
@@ -512,6 +532,7 @@ def _refusals(
     before: Mapping[str, Project],
     after: Mapping[str, Project],
     changed: Sequence[str],
+    ahead: bookings.Ahead | None = None,
     *,
     sums: bool = True,
 ) -> Iterator[Refusal]:
@@ -525,7 +546,7 @@ def _refusals(
         nodes, types = transaction.nodes, transaction.types.train
         grows = bool(nodes.groups)
         yield from quotas.exceeding_quotas(before, after, nodes.possible(), types, changed, grows=grows)
-        yield from bookings.exceeding_later(transaction, before, after, changed)
+        yield from bookings.exceeding_later(transaction, before, after, changed, ahead)
 
 
 def _check_project(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from typing import Any
 
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
@@ -17,6 +18,9 @@ from springtide.scheduler.store.tables import BookingRecord, Ending, EndingKey, 
 
 AHEAD = 14 * 86_400.0
 """Time for which bookings that repeat are looked ahead, in seconds."""
+
+RETURNING = frozenset({EndingKind.QUOTA, EndingKind.LIMIT, EndingKind.PARENT})
+"""The kinds of changes whose ends decide whether bookings fit."""
 
 FOR_EVER = 1e12
 """A time that never comes, in seconds since the epoch."""
@@ -98,13 +102,19 @@ def projects_at(
     at: float,
     types: Sequence[str],
 ) -> dict[str, Project]:
-    """Return the projects with the quotas that they have at a time, by bookings and by changes that end."""
+    """Return the projects with their places, quotas and limits at a time, by bookings and by changes that end."""
     later = dict(projects)
     for (kind, name), ending in endings.items():
-        if kind is EndingKind.QUOTA and ending.until <= at and name in later:
-            later[name] = replace(later[name], quota=ending.before)
+        if kind in RETURNING and ending.until <= at and name in later:
+            fields: dict[str, Any] = {kind.value: ending.before}
+            later[name] = replace(later[name], **fields)
     holding = [booking for booking in bookings if holds_at(booking, at)]
     return {name: with_bookings(project, holding, types) for name, project in later.items()}
+
+
+def returns(endings: Mapping[EndingKey, Ending]) -> set[float]:
+    """Return the times at which quotas, limits and places of projects return to what they were."""
+    return {ending.until for ending in endings.values() if ending.kind in RETURNING}
 
 
 def in_time(
