@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from springtide.scheduler.gpu_types import as_table
 from springtide.scheduler.model import Environment
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.timetable import ENDING
+from springtide.scheduler.wording import utc
 
 HOUR = 3600.0
 NODES = (worlds.node("one", 4), worlds.node("two", 4), worlds.node("build", 2, Environment.BUILD))
@@ -206,6 +208,23 @@ async def test_the_past_has_each_time_of_a_maintenance_that_comes_again(two):
 async def test_a_question_about_the_future_says_so(two):
     with pytest.raises(Refusal, match="The time starts in the future"):
         await two.engine.past.begin("susan", wire.PastWhatIf(start=two.clock.now + HOUR), None)
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_question_about_the_past_says_where_it_ends(two, named):
+    await two.submit(gpus=1)
+    await two.later(HOUR)
+    end = two.clock.now if named else None
+    run = await two.engine.past.begin("susan", wire.PastWhatIf(end=end), None)
+    for _ in range(600):
+        if run.comparison is not None:
+            break
+        await asyncio.sleep(0.1)
+        run = two.engine.past.runs.of("susan", run.id)
+    found = run.comparison
+    at = two.clock.now if named else two.clock.now // 600 * 600
+    assert found.end == at
+    assert (f"The time ends at {utc(at)}" in found.notes[0]) is not named
 
 
 async def test_a_drain_of_an_admin_outlasts_a_maintenance(two):
@@ -891,3 +910,38 @@ async def test_a_maintenance_empties_a_node_that_is_drained_until_its_jobs_end(t
     await two.later(HOUR)
     assert numbers(two) == []
     assert (node(two, where).drain.by, node(two, where).drain.why) == ("susan", "broken")
+
+
+@pytest.mark.parametrize("what", [{"nodes": ("one",)}, {"project": "susan", "gpus": 1}])
+async def test_a_booking_that_passed_while_the_service_was_away_never_held(two, what):
+    start = two.clock.now + HOUR
+    await two.engine.book(wire.BookingRequest(**what, start=start, end=start + HOUR), "admin")
+    await two.stop()
+    two.clock.now += 3 * HOUR
+    await two.start()
+    await two.idle()
+    assert numbers(two) == []
+    assert await trail(two) == [("admin", "booking.make"), ("springtide", "booking.miss")]
+
+
+async def test_a_maintenance_in_months_says_nothing_of_the_work_of_a_job_of_today(two):
+    job = await two.submit(gpus=4)
+    await two.state(job.id, "running")
+    where = next(name for name in ("one", "two") if held(two, name))
+    far = await booked(two, where, start=24 * 60)
+    assert not [note for note in far.notes if "checkpoint" in note]
+    assert "maintenance" not in (await two.job(job.id)).reason.text
+    near = await booked(two, where, start=20)
+    assert [note for note in near.notes if "runs there now and has saved no checkpoint" in note]
+    assert "maintenance" in (await two.job(job.id)).reason.text
+
+
+async def test_a_long_job_is_named_for_a_maintenance_within_as_long_again_or_its_time_limit(two):
+    job = await two.submit(gpus=4)
+    limited = await two.submit(gpus=4, time_limit=90 * 24 * HOUR)
+    for each in (job, limited):
+        await two.state(each.id, "running")
+    await two.later(3 * 24 * HOUR)
+    for days, names in ((2, {job.id, limited.id}), (60, {limited.id}), (120, set())):
+        notes = " ".join((await booked(two, "one", "two", start=24 * days)).notes)
+        assert {each for each in (job.id, limited.id) if each in notes} == names, days

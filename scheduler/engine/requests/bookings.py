@@ -180,8 +180,8 @@ def follow(transaction: Transaction) -> None:
             _come_again(transaction, booking, span)
         elif booking.end <= now:
             _end(transaction, booking, POOL)
-            before, project = shown(booking), booking.project
-            transaction.add_audit_entry(POOL, "booking.end", subject(booking), before, {}, project=project)
+            what, project = "booking.end" if booking.begun else "booking.miss", booking.project
+            transaction.add_audit_entry(POOL, what, subject(booking), shown(booking), {}, project=project)
         elif booking.begun and booking.start > now:
             transaction.bookings.put(_taken_back(transaction, booking, POOL))
     for booking in list(transaction.bookings.values()):
@@ -524,12 +524,10 @@ def named(job: JobRecord) -> str:
 
 def notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
     """Yield what the admin should know of a booking: whose work is lost, and whose quotas cannot be kept."""
-    left = booking.start - transaction.now
     unsaved = [
         job
         for job in running_there(transaction, booking)
-        if job.standing.saved is None
-        and (job.spec.options.time_limit is None or job.spec.options.time_limit > left)
+        if job.standing.saved is None and booked.may_run_at(job, booking.start, transaction.now)
     ]
     if unsaved:
         names = wording.listed([named(job) for job in unsaved[:3]])

@@ -152,7 +152,7 @@ def edit_project(
     if project != record.project and not together:
         before = transaction.policy_projects()
         ahead = bookings.Ahead(transaction.now, endings)
-        _check(transaction, before, {**before, name: project}, name, members, ahead)
+        _check(transaction, before, {**before, name: project}, name, members, ahead=ahead)
     ended = _end_edit(transaction, name, endings)
     if not differ and not ended:
         return record
@@ -235,7 +235,7 @@ def lost_returns(transaction: Transaction, members: Members) -> dict[EndingKey, 
             changed = replace(project, **_changes(edit, transaction.types, project))
             then = {**projects, project.name: changed}
             ahead = bookings.Ahead(max(ending.until, transaction.now), transaction.endings)
-            _check(transaction, projects, then, project.name, members, ahead)
+            _check(transaction, projects, then, project.name, members, ahead=ahead)
         except Refusal as refusal:
             lost[ending.key] = refusal.message
         else:
@@ -501,6 +501,7 @@ def _check(
     after: Mapping[str, Project],
     name: str,
     members: Members,
+    *,
     ahead: bookings.Ahead | None = None,
 ) -> None:
     """Raise `Refusal` for a project that cannot be so, and for sums that do not fit any more.
@@ -509,7 +510,7 @@ def _check(
     """
     own = {person.name: person.build_quota for person in transaction.people.values()}
     was, becomes = (quotas.BuildQuotas(members, own, each) for each in (before, after))
-    for refusal in _refusals(transaction, before, after, (name,), ahead):
+    for refusal in _refusals(transaction, before, after, (name,), ahead=ahead):
         raise refusal
     _check_build(transaction, was, becomes, "build_quota")
 
@@ -532,8 +533,8 @@ def _refusals(
     before: Mapping[str, Project],
     after: Mapping[str, Project],
     changed: Sequence[str],
-    ahead: bookings.Ahead | None = None,
     *,
+    ahead: bookings.Ahead | None = None,
     sums: bool = True,
 ) -> Iterator[Refusal]:
     """Yield what speaks against the changed projects themselves, and against the sums of quotas."""

@@ -19,6 +19,9 @@ from springtide.scheduler.store.tables import BookingRecord, Ending, EndingKey, 
 AHEAD = 14 * 86_400.0
 """Time for which bookings that repeat are looked ahead, in seconds."""
 
+UNKNOWN = 86_400.0
+"""Time for which a job without a time limit may run on at least, in seconds."""
+
 RETURNING = frozenset({EndingKind.QUOTA, EndingKind.LIMIT, EndingKind.PARENT})
 """The kinds of changes whose ends decide whether bookings fit."""
 
@@ -143,14 +146,29 @@ def nodes_open_at(nodes: Iterable[Node], bookings: Iterable[BookingRecord], at: 
     return tuple(node for node in nodes if node.name not in closed)
 
 
+def may_run_at(job: JobRecord, at: float, now: float) -> bool:
+    """Return whether a job that runs now may still run at a later time, in seconds since the epoch.
+
+    Its time limit decides. Without one it may run for as long as jobs like it usually do, as long again as its
+    attempt has run, and for `UNKNOWN` at least.
+    """
+    end = lifecycle.deadline(job)
+    if end is not None:
+        return at < end
+    live, usual = job.live, job.standing.usual_runtime
+    started = now if live is None or live.started is None else live.started
+    usual_end = 0.0 if usual is None else started + usual - job.standing.ran
+    return at < max(now + UNKNOWN, now + (now - started), usual_end)
+
+
 def closes_under(job: JobRecord, bookings: Iterable[BookingRecord], now: float) -> Reason | None:
-    """Return which maintenance a job that runs will be paused for; None if its time limit ends it before.
+    """Return which maintenance a job that runs will be paused for; None if it has probably ended by then.
 
     Of several the first one counts.
     """
     if job.live is None or not job.live.placement:
         return None
-    nodes, end = {worker.node for worker in job.live.placement}, lifecycle.deadline(job)
+    nodes = {worker.node for worker in job.live.placement}
     coming = [
         (span.start, booking, span.end)
         for booking in bookings
@@ -161,7 +179,7 @@ def closes_under(job: JobRecord, bookings: Iterable[BookingRecord], now: float) 
     if not coming:
         return None
     start, booking, until = min(coming, key=lambda each: each[0])
-    if end is not None and end <= start:
+    if not may_run_at(job, start, now):
         return None
     names = tuple(sorted(nodes.intersection(booking.nodes)))
     return messages.closes(names, replace(booking, start=start, end=until))
