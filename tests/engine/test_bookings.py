@@ -945,3 +945,9 @@ async def test_a_long_job_is_named_for_a_maintenance_within_as_long_again_or_its
     for days, names in ((2, {job.id, limited.id}), (60, {limited.id}), (120, set())):
         notes = " ".join((await booked(two, "one", "two", start=24 * days)).notes)
         assert {each for each in (job.id, limited.id) if each in notes} == names, days
+
+
+async def test_the_answer_says_how_much_is_lent_that_nobody_booked(two):
+    made = await booked(two, project="susan", gpus=1, lends={"joe": 2, "jemma": 1})
+    assert made.notes == ("3 GPUs are lent and 1 booked: 2 are in nobody's quota meanwhile.",)
+    assert (await booked(two, project="susan", gpus=1, start=5, lends={"joe": 1})).notes == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -542,6 +543,7 @@ def notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
             "Each time begins when the one before ends"
             f"{f': {effect}' if booking.nodes else ''}, until the booking is cancelled."
         )
+    yield from _lent_in_vain(booking, transaction.types.train)
     if booking.nodes:
         for other in transaction.bookings.values():
             if other.number != booking.number and booked.overlap(booking, other):
@@ -554,6 +556,22 @@ def notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
         nodes = [node for node in transaction.nodes.possible() if node.name not in booking.nodes]
         for gpu_type in types or ("",):
             yield from _short(projects, nodes, gpu_type, types)
+
+
+def _lent_in_vain(booking: BookingRecord, types: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each type of which projects lend more than is booked."""
+    booked_gpus = booked.difference(booking.project, [booking], types)
+    lent = Counter[str]()
+    for name in booking.lends:
+        lent.update({kind: -gpus for kind, gpus in booked.difference(name, [booking], types).items()})
+    for gpu_type, gpus in lent.items():
+        over = gpus - booked_gpus.get(gpu_type, 0)
+        if over > 0:
+            kind = f"{gpu_type} GPU" if len(types) > 1 else "GPU"
+            lends = (
+                f"{wording.count(gpus, kind)} {wording.plural(gpus, 'is', 'are')} lent and {gpus - over} booked"
+            )
+            yield f"{lends}: {over} {wording.plural(over, 'is', 'are')} in nobody's quota meanwhile."
 
 
 def _never_pauses(booking: BookingRecord) -> bool:

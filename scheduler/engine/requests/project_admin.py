@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import copysign
 from typing import Any
+from unicodedata import normalize
 
 import msgspec
 from msgspec import UNSET
@@ -37,6 +39,10 @@ FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
 """Names of a project's fields set by admins, beside the ranges of its jobs."""
 FIELD_KINDS = {name: EndingKind(name) for name in (*FIELDS, "ranges")}
 """The kind of change that ends by itself, by the name of its field."""
+LEAST_WEIGHT = 1e-6
+"""Least weight of a project that takes part in idle GPUs."""
+RESERVED = frozenset({"any", "none"})
+"""Names that no project has: commands and pages mean all projects, or none, by them."""
 AMOUNTS = {"quota": Environment.TRAIN, "limit": Environment.TRAIN, "build_quota": Environment.BUILD}
 """The fields that are numbers of GPUs, and whose GPUs they are."""
 UNDOABLE = frozenset(
@@ -62,12 +68,23 @@ def editable_fields(record: ProjectRecord) -> dict[str, Any]:
 def _changes(edit: wire.ProjectEdit, types: KnownTypes, before: Project | None = None) -> dict[str, Any]:
     """Return the fields that an edit sets. Raises `Refusal` for amounts that do not fit the pool's GPU types."""
     changes = {name: value for name in FIELDS if (value := getattr(edit, name)) is not UNSET}
+    if "weight" in changes:
+        _check_weight(changes["weight"])
     for name, environment in AMOUNTS.items():
         if name in changes:
             changes[name] = quotas.checked(changes[name], name, types, environment)
             if before is not None:
                 changes[name] = quotas.merged(getattr(before, name), changes[name], name, types.of(environment))
     return changes
+
+
+def _check_weight(weight: float) -> None:
+    """Raise `Refusal` for a weight so small that nothing can be divided by it, or a negative zero."""
+    if 0 < weight < LEAST_WEIGHT or (weight == 0 and copysign(1, weight) < 0):
+        message = f"weight is {weight!r}; expected 0 or a number from {LEAST_WEIGHT:f} up to 1000000."
+        raise Refusal(
+            422, "invalid", message, field="weight", hint="With 0 it gets no idle GPUs beyond its quota."
+        )
 
 
 def create_project(
@@ -95,6 +112,11 @@ def create_project(
             field="name",
             hint="Use up to 64 letters, digits, spaces and signs other than “/”.",
         )
+    if name.casefold() in RESERVED:
+        message = (
+            f"{wording.given(name)} cannot be a project's name: lists and filters mean no project, or all, by it."
+        )
+        raise Refusal(422, "invalid", message, field="name", hint="Choose another name.")
     before = transaction.policy_projects()
     project = Project(name=name, **_changes(edit, transaction.types))
     if not together:
@@ -108,12 +130,24 @@ def create_project(
 
 
 def _check_unused(name: str, projects: Iterable[str]) -> None:
-    """Raise `Refusal` for the name of a project that is there, also if it differs in case only."""
-    other = next((each for each in projects if each.casefold() == name.casefold()), None)
+    """Raise `Refusal` for the name of a project that is there, in any case and any form of Unicode."""
+    other = next((each for each in projects if _alike(each) == _alike(name)), None)
     if other is None:
         return
-    hint = "" if other == name else "Names that differ in case only are too easily taken for each other."
+    hint = "" if other == name else _same_to_people(other, name)
     raise Refusal(409, "exists", f"There is a project {wording.given(other)} already.", field="name", hint=hint)
+
+
+def _same_to_people(one: str, other: str) -> str:
+    """Return why two names cannot both be there."""
+    if normalize("NFC", one) == normalize("NFC", other):
+        return "Names that look the same, and are written with other signs of Unicode, are taken for each other."
+    return "Names that differ in case only are too easily taken for each other."
+
+
+def _alike(name: str) -> str:
+    """Return a text that is the same for names that people take for each other."""
+    return normalize("NFC", normalize("NFC", name).casefold())
 
 
 def edit_project(
