@@ -33,14 +33,16 @@ from springtide.scheduler.wire import (
     ProjectPart,
     RulesCopy,
 )
-from springtide.scheduler.wire.pool_file import PersonName
+from springtide.scheduler.wire.pool_file import MOST_PEOPLE, MOST_PROJECTS, PersonName
 from springtide.scheduler.wire.shapes import ProjectName
 from springtide.scheduler.wording import given
 
 T = TypeVar("T", bound=msgspec.Struct)
 ASKED = 200
 """Maximum number of people of a file about whom the hub is asked one by one."""
-LARGEST = 16 << 20
+MOST_PROBLEMS = 100
+"""Number of problems from which on a part is examined up to its first one only."""
+LARGEST = 4 << 20
 """Maximum size of a file as JSON, in bytes."""
 
 Change = tuple[str, str, Sequence[str], Sequence[str]]
@@ -193,20 +195,25 @@ def _read(data: Mapping[str, Any], problems: list[PoolFileProblem]) -> PoolFile:
     file = _part(whole, PoolFile, "", problems) or PoolFile()
     return structs.replace(
         file,
-        projects=_parts(data, "projects", ProjectName, ProjectPart, problems),
-        people=_parts(data, "people", PersonName, PersonPart, problems),
+        projects=_parts(data, "projects", (ProjectName, ProjectPart, MOST_PROJECTS), problems),
+        people=_parts(data, "people", (PersonName, PersonPart, MOST_PEOPLE), problems),
     )
 
 
 def _parts(
-    data: Mapping[str, Any], key: str, name_kind: Any, kind: type[T], problems: list[PoolFileProblem]
+    data: Mapping[str, Any], key: str, kinds: tuple[Any, type[T], int], problems: list[PoolFileProblem]
 ) -> dict[str, T]:
-    parts = data.get(key)
+    """Return the parts under a key; ``kinds`` are the types of names and parts, and the maximum number of them."""
+    parts, (name_kind, kind, most) = data.get(key), kinds
     if parts is None:
         return {}
     if not isinstance(parts, dict):
         message = f"{key} is no table; expected the names, each with its fields."
         problems.append(PoolFileProblem(field=key, message=message))
+        return {}
+    if len(parts) > most:
+        message = f"{key} has {len(parts):,} names; expected at most {most:,}."
+        problems.append(PoolFileProblem(field=key, message=message, hint="Apply several files."))
         return {}
     found: dict[str, T] = {}
     for name, value in parts.items():
@@ -226,6 +233,17 @@ def _part(value: object, kind: type[T], field: str, problems: list[PoolFileProbl
     try:
         return intake.struct_of(value, kind)
     except Refusal as refusal:
-        where = ".".join(filter(None, (field, refusal.field))) or "file"
-        problems.append(PoolFileProblem(field=where, message=refusal.message, hint=refusal.hint))
+        found = list(_refusals(value, kind)) if len(problems) < MOST_PROBLEMS else []
+        for each in found or [refusal]:
+            where = ".".join(filter(None, (field, each.field))) or "file"
+            problems.append(PoolFileProblem(field=where, message=each.message, hint=each.hint))
         return None
+
+
+def _refusals(value: object, kind: type[msgspec.Struct]) -> Iterator[Refusal]:
+    """Yield the refusal of each field of a part that is malformed by itself."""
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        try:
+            intake.struct_of({name: inner}, kind)
+        except Refusal as refusal:
+            yield refusal

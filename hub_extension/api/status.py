@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from springtide.hub_extension.api.permissions import may_see_of
+from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, Encoded, Who, route
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import History, Idle, PoolUsage, PoolView, UsageReport
@@ -66,16 +66,17 @@ async def gpus(call: Call) -> PoolUsage:
 
 @route("GET", "/usage", Who.LOGGED_IN)
 async def usage(call: Call, query: UsageQuery) -> UsageReport:
-    """Return the measured use of GPUs over a span: of jobs, workspaces and people those that the caller may see.
+    """Return the measured use of GPUs over a span: of jobs and workspaces those that the caller may see.
 
+    Of people there are those whose GPU-hours the caller sees in reports.
     Raises `Refusal` 422 for an invalid time span.
     """
     report = await call.pool.engine.usage.report(query.by, *span(query, call.pool.clock()))
     if query.by in {"gpu", "project"}:
         return report
-    return replace(
-        report, items=[each for each in report.items if may_see_of(call.caller, each.user, each.project)]
-    )
+    action = Action.REPORT if query.by == "person" else Action.SEE
+    seen = [each for each in report.items if may(call.caller, action, each.project, each.user)]
+    return replace(report, items=seen)
 
 
 def span(query: HistoryQuery, now: float) -> tuple[float, float]:

@@ -36,9 +36,16 @@ class Amount(click.ParamType[Any]):
         try:
             if "=" not in value:
                 return int(value)
-            return {name.strip(): None if number == NO_VALUE else int(number) for name, _, number in parts}
+            table = [(name.strip(), None if number == NO_VALUE else int(number)) for name, _, number in parts]
         except ValueError:
             self.fail(f"{given(value)} is no number of GPUs such as 4, a100=2,t4=4 or {NO_VALUE}.", param, ctx)
+        names = [name for name, _ in table]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            self.fail(
+                f"{given(value)} has {given(twice)} more than once; expected one number for each.", param, ctx
+            )
+        return dict(table)
 
 
 _SELECTION = (

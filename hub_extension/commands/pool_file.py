@@ -15,7 +15,7 @@ import yaml
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
 from springtide.scheduler.client import Client
 from springtide.scheduler.resources.quantities import shown_memory
-from springtide.scheduler.scenario.document import ScenarioError, decode, load
+from springtide.scheduler.scenario.document import ScenarioError, check_size, decode, load
 from springtide.scheduler.wire import (
     OPTIONS,
     JobRanges,
@@ -28,6 +28,8 @@ from springtide.scheduler.wire import (
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wording import count, given
 
+LARGEST = 1 << 20
+"""Maximum size of a file, in bytes."""
 STANDARD = "-"
 """The standard input or output in place of a file."""
 HEADER = (
@@ -215,7 +217,8 @@ def as_yaml(view: PoolFileView) -> str:
 def _read(name: str, shown: str) -> dict[str, Any]:
     """Return the content of a YAML or JSON file. Raises `FileError` that names the place of a mistake."""
     try:
-        raw = sys.stdin.buffer.read() if name == STANDARD else load(Path(name), shown)
+        raw = sys.stdin.buffer.read() if name == STANDARD else load(Path(name), shown, LARGEST)
+        check_size(len(raw), shown, LARGEST)
         data = decode(raw, shown, as_yaml=Path(name).suffix.lower() != ".json")
     except ScenarioError as error:
         raise FileError(str(error)) from error

@@ -23,6 +23,8 @@ from springtide.scheduler.wording import amount, duration, given, with_offset
 INTERVAL = 0.5
 """Seconds between two questions about how far it is."""
 DAY = 86_400.0
+LONGEST_DAYS = 400
+"""Longest past that can be asked about, in days."""
 NODES = re.compile(r"^(?P<type>.*)=(?P<count>[+-]?\d+)(?:x(?P<gpus>\d+))?$")
 OTHERS = "(others)"
 
@@ -74,7 +76,11 @@ class AmountOfProject(click.ParamType[tuple[str, Any]]):
 @click.option("--last", type=Duration(), metavar="TIME", help="How long a past, such as 30d.  [default: 30d]")
 @click.option("--from", "start", type=Moment(), metavar="TIME", help="Its beginning, such as 2026-01-31.")
 @click.option(
-    "--to", "end", type=LastMoment(), metavar="TIME", help="Its end; a day is part of it.  [default: now]"
+    "--to",
+    "end",
+    type=LastMoment(),
+    metavar="TIME",
+    help="Its end; a day is part of it.  [default: the last full ten minutes]",
 )
 @click.option(
     "--nodes",
@@ -108,6 +114,9 @@ def what_if(
     """
     if last is not None and start is not None:
         raise click.UsageError("expected --last or --from, got both")
+    if last is not None and not 0 < last <= LONGEST_DAYS * DAY:
+        message = f"expected more than 0 s and at most {LONGEST_DAYS} days, got {duration(last)}"
+        raise click.BadParameter(message, param_hint="--last")
     changes = PastChanges(
         nodes=dict(nodes),
         quota=dict(quota),
@@ -116,7 +125,7 @@ def what_if(
         surplus=None if surplus is None else Surplus(surplus),
         min_runtime=min_runtime,
     )
-    question = PastWhatIf(changes=changes, days=(last or 30 * DAY) / DAY, start=start, end=end)
+    question = PastWhatIf(changes=changes, days=30.0 if last is None else last / DAY, start=start, end=end)
     with Client() as client:
         run = _followed(client, client.past_what_if(question), quiet=as_json)
     if run.comparison is None:

@@ -34,7 +34,9 @@ LONGEST_BY_HOUR = 31
 """Maximum number of days of a report by hour."""
 MOST_ROWS = 100_000
 """Maximum number of rows of a report."""
-_DAY = re.compile("(19[7-9][0-9]|2[01][0-9]{2})-[0-9]{2}-[0-9]{2}")
+_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+FIRST_DAY, LAST_DAY = date(1970, 1, 1), date(2199, 12, 31)
+"""The days that reports are about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +169,17 @@ def check_rows(rows: int, days: int) -> None:
 
 
 def _day(text: str, field: str) -> date:
+    wrong = "is not a day"
     if _DAY.fullmatch(text):
         with suppress(ValueError):
-            return date.fromisoformat(text)
+            day = date.fromisoformat(text)
+            if FIRST_DAY <= day <= LAST_DAY:
+                return day
+            wrong = f"is not from {FIRST_DAY} to {LAST_DAY}"
     raise Refusal(
         422,
         "invalid",
-        f"{given(text)} is not a day.",
+        f"{given(text)} {wrong}.",
         field=field,
         hint="Give year, month and day, such as 2026-01-31.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from springtide.scheduler.wording import given
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 16
+_OTHER_BASE = re.compile(r"[-+]?(0[0-7_]|.*:)")
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 
 
@@ -26,16 +28,21 @@ class ScenarioError(ValueError):
         self.field = field
 
 
-def load(path: Path, shown: str) -> bytes:
-    """Return the bytes of a file. Raises `ScenarioError`, naming the file as ``shown``."""
+def load(path: Path, shown: str, most: int = MAX_BYTES) -> bytes:
+    """Return the bytes of a file, at most ``most``. Raises `ScenarioError`, naming the file as ``shown``."""
     try:
         if not path.is_file():
             raise ScenarioError(shown, "", "no such file" if not path.exists() else "expected a plain file")
-        if path.stat().st_size > MAX_BYTES:
-            raise ScenarioError(shown, "", f"expected at most {MAX_BYTES} bytes, got {path.stat().st_size}")
+        check_size(path.stat().st_size, shown, most)
         return path.read_bytes()
     except OSError as error:
         raise ScenarioError(shown, "", f"cannot be read: {error.strerror}") from error
+
+
+def check_size(size: int, shown: str, most: int) -> None:
+    """Raise `ScenarioError` for content of more than ``most`` bytes."""
+    if size > most:
+        raise ScenarioError(shown, "", f"expected at most {most} bytes, got {size}")
 
 
 def decode(raw: bytes, shown: str, *, as_yaml: bool) -> Any:
@@ -75,7 +82,13 @@ def _from_json(text: str, shown: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML loader that rejects duplicate keys in a mapping."""
+    """Safe YAML loader that rejects duplicate keys in a mapping, and numbers to other bases than they look."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        if _OTHER_BASE.match(node.value):
+            message = f"{node.value} is a number to base 8 or 60; write it to base 10, or a text in quotes"
+            raise yaml.constructor.ConstructorError(None, None, message, node.start_mark)
+        return super().construct_yaml_int(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -88,6 +101,9 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, Hashable):
                 seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def _from_yaml(text: str, shown: str) -> Any:

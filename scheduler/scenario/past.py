@@ -20,6 +20,7 @@ class Circumstances:
     cancelled: float | None = None
     saves: bool = True
     checkpoint_every: float | None = None
+    stopped: bool = False
 
 
 USUAL = Circumstances()
@@ -28,7 +29,9 @@ USUAL = Circumstances()
 
 def circumstances_of(part: JobPart) -> Circumstances | None:
     """Return the circumstances of a job, None for the usual ones."""
-    own = Circumstances(part.worked, part.started, part.away, part.cancelled, part.saves, part.checkpoint_every)
+    own = Circumstances(
+        part.worked, part.started, part.away, part.cancelled, part.saves, part.checkpoint_every, part.stopped
+    )
     return None if own == USUAL else own
 
 

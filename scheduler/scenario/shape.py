@@ -80,8 +80,9 @@ class JobPart(GivenOptions, frozen=True, kw_only=True):
 
     Of that it had ``worked`` a part before the scenario begins, and was ``started`` first at that time. In each
     stretch of ``away`` people or a test run kept it from running; it was ``cancelled`` at that time if it had not
-    ended. If it ``saves``, a pause loses nothing, or what came after the last checkpoint if it saves only every
-    ``checkpoint_every`` seconds. ``usual_runtime`` is the run time that jobs like it had.
+    ended. One that was ``stopped`` did not end by itself, however long it runs. If it ``saves``, a pause loses
+    nothing, or what came after the last checkpoint if it saves only every ``checkpoint_every`` seconds.
+    ``usual_runtime`` is the run time that jobs like it had.
     """
 
     name: Name
@@ -95,6 +96,7 @@ class JobPart(GivenOptions, frozen=True, kw_only=True):
     started: Seconds | None = None
     away: tuple[Stretch, ...] = ()
     cancelled: Seconds | None = None
+    stopped: bool = False
     saves: bool = True
     checkpoint_every: Annotated[float, Meta(gt=0, le=1e12)] | None = None
     usual_runtime: Seconds | None = None

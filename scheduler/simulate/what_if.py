@@ -157,7 +157,8 @@ def outcome(
     )
     of = {node.name: node.gpu_type for node in load.nodes}
     present = presence(load, *load.span)
-    figures = _Figures(load.span, of, scenario.prices, sum(present.values()))
+    stopped = frozenset(job for job, own in load.circumstances.items() if own.stopped)
+    figures = _Figures(load.span, of, scenario.prices, sum(present.values()), stopped)
     shown = [project.name for project in load.projects if known is None or project.name in known]
     by_project: dict[str, list[Course]] = {name: [] for name in shown}
     others: list[Course] = []
@@ -171,15 +172,24 @@ def outcome(
 
 
 class _Figures:
-    """Counts courses within a span; ``room`` are the GPU-seconds of the pool."""
+    """Counts courses within a span; ``room`` are the GPU-seconds of the pool.
+
+    ``stopped`` are ids of jobs that do not end by themselves.
+    """
 
     def __init__(
-        self, span: tuple[float, float], types: Mapping[str, str], prices: Mapping[str, float], room: float
+        self,
+        span: tuple[float, float],
+        types: Mapping[str, str],
+        prices: Mapping[str, float],
+        room: float,
+        stopped: Collection[str],
     ) -> None:
         self._start, self._end = span
         self._types = types
         self._prices = prices
         self._room = room
+        self._stopped = stopped
 
     def of(self, courses: Iterable[Course], cost: float | None = None) -> PastFigures:
         """Return the figures of courses; without a given ``cost`` it is that of what they held."""
@@ -193,10 +203,7 @@ class _Figures:
         total_held = math.fsum(held.values())
         return PastFigures(
             jobs=len(sent),
-            finished=sum(
-                course.finish is not None and course.finish <= self._end and not course.cancelled
-                for course in courses
-            ),
+            finished=sum(map(self._ended_by_itself, courses)),
             wait_p50_s=_percentile(waits, 50),
             wait_p95_s=_percentile(waits, 95),
             utilization=round(total_held / self._room, 6) if self._room else None,
@@ -205,6 +212,10 @@ class _Figures:
             lost_gpu_hours=round(math.fsum(course.lost for course in courses) / HOUR, 3),
             cost=_cost(held, self._prices) if cost is None else cost,
         )
+
+    def _ended_by_itself(self, course: Course) -> bool:
+        ended = course.finish is not None and course.finish <= self._end
+        return ended and not (course.cancelled or course.timed_out or course.job.id in self._stopped)
 
     def _wait(self, course: Course) -> float | None:
         """Return how long a job waited for its first start, up to the end; None if it was cancelled before."""

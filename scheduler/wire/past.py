@@ -56,8 +56,9 @@ class PastFigures(Answer, frozen=True, kw_only=True):
     """The figures of a span, of the pool or of one project; None where there is nothing to count.
 
     The waits are those of the ``jobs`` that were submitted in the span, from submission to first start, or to the
-    end of the span if they still waited. ``utilization`` is the part of the pool's GPU-hours that was held.
-    ``cost`` is that of the nodes, of a project that of the GPU-hours that it held.
+    end of the span if they still waited. ``finished`` are the jobs that ended by themselves: neither cancelled,
+    nor ended by their time limit, nor such as could not be started. ``utilization`` is the part of the pool's
+    GPU-hours that was held. ``cost`` is that of the nodes, of a project that of the GPU-hours that it held.
     """
 
     jobs: int

@@ -11,6 +11,8 @@ from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request
 from springtide.scheduler.wire.workspaces import IdleRule
 
+MOST_PROJECTS = 10_000
+MOST_PEOPLE = 100_000
 PersonName = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f/]+(?!\n)$")]
 """The name of a user of the hub."""
 
@@ -52,8 +54,8 @@ class PoolFile(Request, frozen=True, kw_only=True, omit_defaults=True):
     ``presets`` are all of the pool itself.
     """
 
-    projects: Annotated[dict[ProjectName, ProjectPart], Meta(max_length=10_000)] = {}
-    people: Annotated[dict[PersonName, PersonPart], Meta(max_length=100_000)] = {}
+    projects: Annotated[dict[ProjectName, ProjectPart], Meta(max_length=MOST_PROJECTS)] = {}
+    people: Annotated[dict[PersonName, PersonPart], Meta(max_length=MOST_PEOPLE)] = {}
     idle: IdleRule | UnsetType | None = UNSET
     presets: PresetParts | UnsetType = UNSET
 

@@ -24,6 +24,12 @@ SHOWN: Final = 60
 LEFT_OUT: Final = {"/]": "“/”", "x20": "spaces", ",]": "commas"}
 """What a pattern leaves out if it has these signs, besides control characters."""
 
+_TABLES = (inspect.DictType, inspect.ListType, inspect.VarTupleType, inspect.StructType)
+_KEY_AT = re.compile(r" - at `key` in `\$")
+_ANY = "[...]"
+"""How msgspec names the place of a value, or of a name, in a table."""
+SEARCHED: Final = 1000
+"""Maximum size of a table in which the wrong value is searched."""
 _AT = re.compile(r" - at `(?:key` in `)?\$\.?([^`]*)`$")
 _ITEM = re.compile(r"(.+)\[\d+\]")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(.*?)`")
@@ -70,7 +76,8 @@ def words(kind: inspect.Type) -> str:
         case inspect.Metadata():
             return words(kind.type)
         case inspect.UnionType():
-            return " or ".join(words(part) for part in kind.types)
+            tables = [part for part in kind.types if isinstance(_bare(part), _TABLES)]
+            return " or ".join(words(part) for part in (*(p for p in kind.types if p not in tables), *tables))
         case _:
             return "something else"
 
@@ -103,10 +110,8 @@ def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:
     above = (
         " above" if kind.ge is None and kind.gt is not None else " from" if kind.le is not None else " of at least"
     )
-    text = "" if low is None else f"{above} {low:g}" if isinstance(low, float) else f"{above} {low}"
-    if kind.le is not None:
-        text += f" up to {kind.le:g}" if isinstance(kind.le, float) else f" up to {kind.le}"
-    return text
+    text = "" if low is None else f"{above} {low:.15g}"
+    return text if kind.le is None else f"{text} up to {kind.le:.15g}"
 
 
 def wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
@@ -135,8 +140,16 @@ def wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
         return Refusal(
             422, "invalid", "The body must be a JSON object.", hint=f"Its fields are: {', '.join(top)}."
         )
+    place = path.replace(_ANY, "")
+    if _KEY_AT.search(error):
+        name = _wrong_name(error, kind, given, steps)
+        named = f"A name in {path} does not fit" if name is None else f"{path} has the name {short(name)}"
+        table = next((part for part in _parts(inside) if isinstance(part, inspect.DictType)), None)
+        wanted = words(inside if table is None else table.key_type)
+        return Refusal(422, "invalid", f"{named}; expected {wanted}.", field=steps[0])
     value = _value(given, steps)
-    place = path.replace("[...]", "")
+    if path.endswith(_ANY) and (name := _wrong_name(error, kind, given, steps[:-1])) is not None:
+        path, value = f"{place}.{name}", _value(given, [*steps[:-1], name])
     if value is not None:
         got = _stated(path, value, inside)
     elif place != path:
@@ -144,6 +157,23 @@ def wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
     else:
         got = f"{path} does not fit" if given is None else f"{path} is null"
     return Refusal(422, "invalid", f"{got}; expected {words(inside)}.", field=steps[0])
+
+
+def _wrong_name(error: str, kind: type[msgspec.Struct], given: object, steps: Sequence[str]) -> str | None:
+    """Return the name in a table of ``given``, at the path ``steps``, of which an error is; None if unknown."""
+    table = _value(given, steps)
+    if not isinstance(table, dict) or len(table) > SEARCHED:
+        return None
+    for name, value in table.items():
+        alone: object = {name: value}
+        for step in reversed(steps):
+            alone = {step: alone}
+        try:
+            msgspec.convert(alone, kind)
+        except msgspec.ValidationError as found:
+            if str(found) == error:
+                return str(name)
+    return None
 
 
 def _stated(path: str, value: object, kind: inspect.Type) -> str:

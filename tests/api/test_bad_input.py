@@ -22,7 +22,7 @@ BAD = {
     "GPUs beyond counting": ({"gpus": 10**30}, "gpus", "expected a whole number"),
     "GPUs as text": ({"gpus": "4"}, "gpus", "expected a whole number"),
     "true GPUs": ({"gpus": True}, "gpus", "gpus is true; expected a whole number"),
-    "a variable that is no text": ({"env": {"A": 3}}, "env", "A value in env is of another kind; expected"),
+    "a variable that is no text": ({"env": {"A": 3}}, "env", "env.A is 3; expected text"),
     "no command": ({"argv": []}, "argv", "argv"),
     "a file outside the job's folder": ({"files": {"../x": "eA=="}}, "files", "“../x”"),
     "a command whose files were not sent": (

@@ -94,6 +94,55 @@ async def test_all_that_is_wrong_in_a_file_is_named_with_its_place(running):
     )
 
 
+async def test_all_that_is_wrong_in_one_project_of_a_file_is_named(running):
+    part = {"qota": 1, "members": "zoe", "weight": "2", "quota": {"t4": -1}, "priority": 3, "limit": {"": 1}}
+    dry = await put(running, {"projects": {"vision": part}}, dry_run=True)
+    said = {each["field"]: each["message"] for each in dry.json()["problems"]}
+    assert said == {
+        "projects.vision.qota": "There is no field “qota”.",
+        "projects.vision.members": said["projects.vision.members"],
+        "projects.vision.weight": "weight is “2”; expected a number from 0 up to 1000000.",
+        "projects.vision.quota": "quota.t4 is -1; expected a whole number from 0 up to 1000000 or nothing (null).",
+        "projects.vision.limit": "limit has the name “”; expected text of 1 to 128 characters.",
+    }
+    assert said["projects.vision.members"].startswith("members is “zoe”; expected a list of at most 10000")
+
+
+async def test_a_file_with_too_many_projects_is_refused_before_they_are_read(running):
+    file = {"projects": {f"project-{number}": {"quota": -1} for number in range(10_001)}}
+    problems = (await put(running, file, dry_run=True)).json()["problems"]
+    assert [each["message"] for each in problems] == ["projects has 10,001 names; expected at most 10,000."]
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "field", "message"),
+    [
+        ("none", {}, "name", "“none” cannot be a project's name"),
+        ("Any", {}, "name", "“Any” cannot be a project's name"),
+        ("e\N{COMBINING ACUTE ACCENT}tude", {}, "name", "There is a project “étude” already."),
+        (
+            "new",
+            {"weight": 1e-320},
+            "weight",
+            "weight is 1e-320; expected 0 or a number from 0.000001 up to 1000000.",
+        ),
+        ("new", {"weight": -0.0}, "weight", "weight is -0.0; expected 0 or a number from 0.000001"),
+        (
+            "new",
+            {"quota": -1},
+            "quota",
+            "quota is -1; expected a whole number from 0 up to 1000000 or nothing (null)",
+        ),
+    ],
+)
+async def test_names_and_numbers_that_would_be_misread_are_refused(running, name, edit, field, message):
+    await put(running, {"projects": {"étude": {}}})
+    problems = (await put(running, {"projects": {name: edit}}, dry_run=True)).json()["problems"]
+    assert [each["field"] for each in problems] == [f"projects.{name}.{field}"], problems
+    assert problems[0]["message"].startswith(message)
+    assert "(null) or nothing" not in problems[0]["message"]
+
+
 async def test_a_hub_that_refuses_changes_of_groups_changes_nothing(running):
     running.people.hub_refuses = True
     answer = await put(running, {"projects": {"vision": {"quota": 1, "members": ["susan"]}, "nlp": {}}})

@@ -60,7 +60,7 @@ async def test_what_is_held_now_counts(running: Any) -> None:
     [
         ({"start": "2026-02-30"}, "start", "is not a day"),
         ({"start": "20260101"}, "start", "is not a day"),
-        ({"end": "9999-12-31"}, "end", "is not a day"),
+        ({"end": "9999-12-31"}, "end", "“9999-12-31” is not from 1970-01-01 to 2199-12-31."),
         ({"end": "2026-W05-1"}, "end", "is not a day"),
         ({"start": "2026-02-01", "end": "2026-01-31"}, "end", "before it starts"),
         ({"start": "1980-01-01", "end": "2026-01-31"}, "start", "at most 3,660"),

@@ -61,7 +61,8 @@ async def test_use_is_told_by_what_is_asked_for_as_far_as_the_caller_may_see_it(
 
     ids = {name: job["id"] for name, job in jobs.items()}
     assert await told("joe", "project", "project") == {"vision", "speech"}
-    assert await told("joe", "person", "user") == {"susan"}
+    assert await told("joe", "person", "user") == set(), "as in reports"
+    assert await told("susan", "person", "user") == {"susan"}
     assert await told("admin", "person", "user") == {"susan", "jemma"}
     assert await told("joe", "job", "job") == {ids["susan"]}
     assert await told("jemma", "job", "job") == {ids["jemma"]}

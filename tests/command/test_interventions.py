@@ -291,6 +291,7 @@ def test_an_incomplete_booking_is_a_usage_error(run: Run, words: list[str], mess
     ("words", "message"),
     [
         (["set-project", "susan"], "Give at least one of --quota"),
+        (["set-project", "susan", "--quota", "t4=3,t4=4"], "“t4=3,t4=4” has “t4” more than once"),
         (["set-project", "susan", "--quota", "many"], "“many” is no number of GPUs such as 4"),
         (["freeze", "susan", "--until", "someday"], "“someday” is not a time such as friday 18:00"),
         (["freeze", "susan", "--until", "2000-01-01"], "The end has passed already."),

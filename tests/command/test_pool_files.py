@@ -105,6 +105,9 @@ def test_a_file_is_shown_asked_about_and_applied(run: Run, file: Path) -> None:
         ("projects: {susan: {qota: 1}}", "projects.susan.qota: There is no field “qota”. Did you mean quota?"),
         ("projects: {susan: {members: [lissa]}}", "The hub knows nobody named “lissa”."),
         ("projects: {susan: {quota: 900}}", "add up to"),
+        ("projects: {susan: {quota: 017}}", "017 is a number to base 8 or 60; write it to base 10"),
+        ("projects: {susan: {quota: 1:30}}", "1:30 is a number to base 8 or 60"),
+        ("#" * (1 << 20) + "\n{}", "wrong.yaml: expected at most 1048576 bytes, got 1048579"),
     ],
 )
 def test_a_file_with_an_error_changes_nothing_and_names_the_place(

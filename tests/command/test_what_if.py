@@ -53,6 +53,7 @@ def test_another_pool_is_shown_beside_the_one_that_was(run: Run) -> None:
         (["what-if", "--quota", "vision"], 2, "“vision” is not like vision=12"),
         (["what-if", "--quota", "nobody=2"], 1, "The project “nobody” was not there in this time."),
         (["what-if", "--last", "soon"], 2, "“soon” is no duration such as"),
+        (["what-if", "--last", "0s"], 2, "expected more than 0 s and at most 400 days, got 0 s"),
         (["what-if", "--last", "1h", "--from", "2026-01-01"], 2, "expected --last or --from, got both"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from springtide.scheduler.gpu_types import as_table
 from springtide.scheduler.model import Environment
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.timetable import ENDING
+from springtide.scheduler.wording import utc
 
 HOUR = 3600.0
 NODES = (worlds.node("one", 4), worlds.node("two", 4), worlds.node("build", 2, Environment.BUILD))
@@ -206,6 +208,23 @@ async def test_the_past_has_each_time_of_a_maintenance_that_comes_again(two):
 async def test_a_question_about_the_future_says_so(two):
     with pytest.raises(Refusal, match="The time starts in the future"):
         await two.engine.past.begin("susan", wire.PastWhatIf(start=two.clock.now + HOUR), None)
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_question_about_the_past_says_where_it_ends(two, named):
+    await two.submit(gpus=1)
+    await two.later(HOUR)
+    end = two.clock.now if named else None
+    run = await two.engine.past.begin("susan", wire.PastWhatIf(end=end), None)
+    for _ in range(600):
+        if run.comparison is not None:
+            break
+        await asyncio.sleep(0.1)
+        run = two.engine.past.runs.of("susan", run.id)
+    found = run.comparison
+    at = two.clock.now if named else two.clock.now // 600 * 600
+    assert found.end == at
+    assert (f"The time ends at {utc(at)}" in found.notes[0]) is not named
 
 
 async def test_a_drain_of_an_admin_outlasts_a_maintenance(two):
@@ -814,3 +833,121 @@ async def test_what_does_not_fit_says_from_when_on_it_does(two):
     senseless = await preview(two, nodes=("three",))
     assert (senseless.refused.field, senseless.fits_from) == ("nodes", None)
     assert (await preview(two, nodes=("one",), end=at - 1)).refused.field == "end"
+
+
+async def lowered(pool, hours: float) -> None:
+    """Give susan a quota of 4 for good, and of 3 for some hours: 1 GPU is in nobody's quota until then."""
+    for quota, until in ((4, None), (3, pool.clock.now + hours * HOUR)):
+        await pool.engine.edit_project("susan", wire.ProjectEdit(quota=quota, until=until), "admin", members={})
+
+
+async def test_a_booking_that_would_keep_a_quota_from_returning_is_refused(two):
+    at = two.clock.now
+    await lowered(two, 3)
+    with pytest.raises(Refusal, match=r"From 1970-01-12 16:46 UTC on: .* add up to 9 GPUs") as refused:
+        await booked(two, project="joe", gpus=1, start=2, hours=2)
+    assert "It fits from 1970-01-12 14:46 UTC on." in refused.value.hint
+    made = await booked(two, project="joe", gpus=1, start=1, hours=2)
+    assert made.booking.end == at + 3 * HOUR
+    await two.later(3 * HOUR)
+    assert (quota(two, "susan"), quota(two, "joe")) == (4, 2)
+
+
+async def test_a_change_after_which_a_quota_cannot_return_for_a_booking_says_so(two):
+    await lowered(two, 3)
+    made = await booked(two, project="joe", gpus=1, start=1, hours=2)
+    earlier = wire.ProjectEdit(quota=3, until=two.clock.now + 2 * HOUR)
+    [note] = (await two.engine.edit_project("susan", earlier, "admin", members={})).notes
+    assert note.startswith("The quota of “susan” cannot return to 4 at 1970-01-12 15:46 UTC: ")
+    assert f"With booking {made.booking.number}: The quotas of the top projects would add up to 9 GPUs" in note
+    await two.later(2 * HOUR)
+    assert quota(two, "susan") == 3
+    await two.later(HOUR)
+    assert (quota(two, "susan"), quota(two, "joe")) == (4, 2)
+
+
+async def test_a_quota_that_has_returned_when_a_booking_begins_does_not_stand_in_its_way(two):
+    edit = wire.ProjectEdit(quota=4, until=two.clock.now + 2 * HOUR)
+    await booked(two, project="joe", gpus=2, start=2)
+    assert (await two.engine.edit_project("susan", edit, "admin", members={})).notes == []
+    await two.later(2 * HOUR)
+    assert (quota(two, "susan"), quota(two, "joe")) == (2, 4)
+
+
+async def test_a_change_for_good_leaves_room_for_what_returns_during_a_booking(two):
+    await two.engine.edit_project("susan", wire.ProjectEdit(quota=1), "admin", members={})
+    await two.engine.edit_project("jemma", wire.ProjectEdit(quota=3), "admin", members={})
+    less = wire.ProjectEdit(quota=2, until=two.clock.now + 3 * HOUR)
+    await two.engine.edit_project("jemma", less, "admin", members={})
+    made = await booked(two, project="joe", gpus=2, start=2, hours=2)
+    with pytest.raises(Refusal, match=f"With booking {made.booking.number}: .* add up to 9 GPUs"):
+        await two.engine.edit_project("susan", wire.ProjectEdit(quota=2), "admin", members={})
+
+
+async def test_a_booking_stays_within_the_limit_that_returns_during_it(two):
+    await two.engine.edit_project("joe", wire.ProjectEdit(limit=3), "admin", members={})
+    more = wire.ProjectEdit(limit=4, until=two.clock.now + 3 * HOUR)
+    await two.engine.edit_project("joe", more, "admin", members={})
+    with pytest.raises(Refusal, match="The quota of “joe” would be 4, and its limit is 3") as refused:
+        await booked(two, project="joe", gpus=2, start=2, hours=2)
+    assert refused.value.message.startswith("From 1970-01-12 16:46 UTC on: ")
+    await booked(two, project="joe", gpus=2, start=2, hours=1)
+
+
+@pytest.mark.parametrize("start", [0.0, 1.0])
+async def test_a_maintenance_empties_a_node_that_is_drained_until_its_jobs_end(two, start):
+    job = await two.submit(gpus=4, name="bert")
+    await two.state(job.id, "running")
+    where = next(name for name in ("one", "two") if held(two, name))
+    drain = wire.DrainRequest(node=where, why="broken", finish=True)
+    await two.engine.drain_node(drain, "susan")
+    await two.idle()
+    assert held(two, where) == {job.id}
+    made = await booked(two, where, start=start)
+    assert any(note.startswith(f"“bert” ({job.id}) runs there now") for note in made.notes)
+    await two.later(start * HOUR)
+    assert not held(two, where)
+    await two.later(HOUR)
+    assert numbers(two) == []
+    assert (node(two, where).drain.by, node(two, where).drain.why) == ("susan", "broken")
+
+
+@pytest.mark.parametrize("what", [{"nodes": ("one",)}, {"project": "susan", "gpus": 1}])
+async def test_a_booking_that_passed_while_the_service_was_away_never_held(two, what):
+    start = two.clock.now + HOUR
+    await two.engine.book(wire.BookingRequest(**what, start=start, end=start + HOUR), "admin")
+    await two.stop()
+    two.clock.now += 3 * HOUR
+    await two.start()
+    await two.idle()
+    assert numbers(two) == []
+    assert await trail(two) == [("admin", "booking.make"), ("springtide", "booking.miss")]
+
+
+async def test_a_maintenance_in_months_says_nothing_of_the_work_of_a_job_of_today(two):
+    job = await two.submit(gpus=4)
+    await two.state(job.id, "running")
+    where = next(name for name in ("one", "two") if held(two, name))
+    far = await booked(two, where, start=24 * 60)
+    assert not [note for note in far.notes if "checkpoint" in note]
+    assert "maintenance" not in (await two.job(job.id)).reason.text
+    near = await booked(two, where, start=20)
+    assert [note for note in near.notes if "runs there now and has saved no checkpoint" in note]
+    assert "maintenance" in (await two.job(job.id)).reason.text
+
+
+async def test_a_long_job_is_named_for_a_maintenance_within_as_long_again_or_its_time_limit(two):
+    job = await two.submit(gpus=4)
+    limited = await two.submit(gpus=4, time_limit=90 * 24 * HOUR)
+    for each in (job, limited):
+        await two.state(each.id, "running")
+    await two.later(3 * 24 * HOUR)
+    for days, names in ((2, {job.id, limited.id}), (60, {limited.id}), (120, set())):
+        notes = " ".join((await booked(two, "one", "two", start=24 * days)).notes)
+        assert {each for each in (job.id, limited.id) if each in notes} == names, days
+
+
+async def test_the_answer_says_how_much_is_lent_that_nobody_booked(two):
+    made = await booked(two, project="susan", gpus=1, lends={"joe": 2, "jemma": 1})
+    assert made.notes == ("3 GPUs are lent and 1 booked: 2 are in nobody's quota meanwhile.",)
+    assert (await booked(two, project="susan", gpus=1, start=5, lends={"joe": 1})).notes == ()

@@ -8,7 +8,7 @@ from pools.all_channels import WEBHOOK
 from springtide.hub_extension.doctor.findings import Status
 from springtide.hub_extension.doctor.needs import leavers
 from springtide.scheduler import wire
-from springtide.scheduler.engine import JobFilter, default_projects
+from springtide.scheduler.engine import AuditQuery, JobFilter, default_projects
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.notifications import NotificationChoice, NotificationEvent
 from springtide.scheduler.refusal import Refusal
@@ -151,6 +151,22 @@ class TestRenaming:
             assert default_projects.chosen(pool.engine.state, "sue") == "jemma"
             await pool.restart()
         assert ("(in JupyterHub)", "person.rename", "sue") in await trail(pool, 50)
+
+    async def test_the_trail_by_a_name_has_what_its_person_did_under_former_ones(self, pool, see):
+        async def frozen_by(name):
+            page = await pool.engine.audit(None, 50, AuditQuery(who=name, what="freeze"))
+            return [(entry.who, entry.subject) for entry in page.items]
+
+        await see()
+        for who, project in (("susan", "susan"), ("joe", "joe")):
+            await pool.engine.freeze(project, wire.FreezeRequest(), who, members={})
+        await pool.later(60)
+        await see({"susan": OTHER, "joe": FIRST})
+        await pool.later(60)
+        await see({"sue": FIRST, "joe": OTHER})
+        await pool.engine.freeze("jemma", wire.FreezeRequest(), "sue", members={})
+        assert await frozen_by("sue") == [("sue", "jemma"), ("susan", "susan")]
+        assert await frozen_by("joe") == [("joe", "joe")]
 
     @pytest.mark.usefixtures("full")
     async def test_two_people_who_change_names_keep_their_own(self, pool, see):

@@ -17,6 +17,7 @@ from springtide.scheduler.model import JobState, Node, Project, Reason, Settings
 from springtide.scheduler.scenario import parse
 from springtide.scheduler.scenario.shape import Document
 from springtide.scheduler.scenario.write import written
+from springtide.scheduler.simulate.what_if import outcome
 from springtide.scheduler.store.ledger import EndedFact, FactKind, LedgerEntry
 from springtide.scheduler.store.queries.past import Past
 from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, AuditRecord, JobRecord, TrialRef
@@ -177,6 +178,20 @@ def test_a_sweep_that_another_person_pauses_keeps_its_trials_from_running() -> N
 def test_one_that_was_cancelled_in_line_is_cancelled_then() -> None:
     record = sent(1, 1100).with_standing(state=JobState.CANCELLED, ended=1400.0)
     assert document(past(record)).jobs[0].cancelled == 300 + 100
+
+
+def test_only_jobs_that_ended_by_themselves_count_as_finished() -> None:
+    ended = sent(1, 1000, (1000, 1400, {}))
+    failed = sent(2, 1000, (1000, 1400, {})).with_standing(state=JobState.FAILED)
+    stopped = [
+        sent(3, 1000, (1000, 1400, {})).with_standing(state=JobState.CANCELLED),
+        sent(4, 1000).with_standing(state=JobState.CANCELLED, ended=1400.0),
+        sent(5, 1000).with_standing(state=JobState.FAILED, ended=1400.0),
+    ]
+    made = document(past(ended, failed, *stopped), NODES, Project("vision", quota=16))
+    assert [each.stopped for each in made.jobs] == [False, False, True, True, True]
+    total = outcome(parse(written(made), "made")).total
+    assert (total.jobs, total.finished) == (5, 2)
 
 
 def test_quotas_change_when_they_did_and_limits_by_type() -> None:

@@ -21,8 +21,8 @@ def end_due(transaction: Transaction) -> None:
     A value that does not fit any more stays away, is tried again later, and says why. Values that make room for
     each other return together.
     """
-    bookings.follow(transaction)
     drains.end_drains(transaction)
+    bookings.follow(transaction)
     freezes.end_freezes(transaction)
     change_requests.end_due(transaction)
     due = [ending for ending in transaction.endings.values() if is_due(ending, transaction.now)]

@@ -25,6 +25,7 @@ from springtide.scheduler.scenario.shape import Document
 from springtide.scheduler.scenario.write import written
 from springtide.scheduler.settings import DAY
 from springtide.scheduler.store.queries.past import past, recorded_since
+from springtide.scheduler.wording import utc
 
 STEP = 600.0
 """Seconds to whose multiples the end of a past is rounded down, so that a question stays the same for a while."""
@@ -60,7 +61,8 @@ class PastCalls:
         """
         span = self._span(question, await self._threads.read(recorded_since))
         own = None if known is None else sorted(known)
-        return self.runs.begin(person, question, own, partial(self._prepared, *span), self._scenarios.get(span))
+        known_past, notes = self._scenarios.get(span), _notes(question, span[1])
+        return self.runs.begin(person, question, own, partial(self._prepared, *span), known_past, notes=notes)
 
     def _span(self, question: wire.PastWhatIf, since: float | None) -> tuple[float, float]:
         now = self._clock()
@@ -155,3 +157,10 @@ class PastCalls:
             settings,
             dict(self._state.prices),
         )
+
+
+def _notes(question: wire.PastWhatIf, end: float) -> tuple[str, ...]:
+    """Return what to say of a span that ends at a full step before now, because the question names no end."""
+    if question.end is not None or end % STEP:
+        return ()
+    return (f"The time ends at {utc(end)}, at the last full ten minutes.",)

@@ -171,6 +171,7 @@ def _part(
         duration = work.reached
     started = standing.started is not None and standing.started < period.start
     never_ran = job.state is JobState.CANCELLED and standing.started is None and standing.ended is not None
+    failed_to_start = job.state is JobState.FAILED and standing.started is None
     return JobPart(
         **options,
         name=f"{spec.name[:200]}-{spec.seq}",
@@ -183,6 +184,7 @@ def _part(
         started=period.time(standing.started) if started and standing.started is not None else None,
         away=away,
         cancelled=period.time(standing.ended) if never_ran and standing.ended is not None else None,
+        stopped=job.state is JobState.CANCELLED or failed_to_start,
         saves=work.saves,
         checkpoint_every=work.checkpoint_every,
         usual_runtime=None if standing.usual_runtime is None else round(standing.usual_runtime, 3),
@@ -291,4 +293,5 @@ def _deleted(entries: Iterable[LedgerEntry], period: Period, types: Sequence[str
             duration=round(sum(done - each.lost / full * (each.ended == PAUSED) for each, done in work), 3),
             placed=tuple(nodes) if runs else (),
             started=period.time(begun) if runs and first.wait is None else None,
+            stopped=own[-1].ended == AttemptState.CANCELLED,
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.past.headline import headline
@@ -62,6 +63,7 @@ class _Run:
     question: wire.PastWhatIf
     known: tuple[str, ...] | None
     prepare: Prepare
+    notes: tuple[str, ...] = ()
     state: str = "waiting"
     progress: float = 0.0
     why: str = ""
@@ -79,6 +81,11 @@ class _Run:
             why=self.why,
             comparison=self.comparison,
         )
+
+    def end(self, answer: wire.PastComparison) -> None:
+        """Take the answer, with the notes about this question."""
+        self.comparison = structs.replace(answer, notes=[*self.notes, *answer.notes])
+        self.state, self.progress = "done", 1.0
 
     @property
     def over(self) -> bool:
@@ -104,11 +111,16 @@ class PastRuns:
         known: Sequence[str] | None,
         prepare: Prepare,
         prepared: Prepared | None = None,
+        *,
+        notes: Sequence[str] = (),
     ) -> wire.PastRun:
-        """Begin a calculation for a person, or return the answer if it is known; ``prepared`` if the past is."""
+        """Begin a calculation for a person, or return the answer if it is known; ``prepared`` if the past is.
+
+        ``notes`` are said of this question alone, before those of the past.
+        """
         self.cancel(person)
         own = None if known is None else tuple(known)
-        run = _Run(secrets.token_hex(8), question, own, prepare)
+        run = _Run(secrets.token_hex(8), question, own, prepare, tuple(notes))
         self._runs.put(person, run)
         if prepared is not None and self._is_answered(run, prepared):
             return run.view
@@ -172,7 +184,7 @@ class PastRuns:
         """Return whether the answer is known, which the calculation then has."""
         answer = self._answers.get(_key(run, prepared, run.question.changes))
         if answer is not None:
-            run.state, run.progress, run.comparison = "done", 1.0, answer
+            run.end(answer)
         return answer is not None
 
     async def _ask(self, run: _Run) -> None:
@@ -190,7 +202,7 @@ class PastRuns:
         if last.unchanged is None or last.changed is None:
             raise EOFError("the process ended without an answer")
         self._unchanged.put(baseline, last.unchanged)
-        run.comparison = wire.PastComparison(
+        comparison = wire.PastComparison(
             start=prepared.start,
             end=prepared.end,
             headline=headline(last.unchanged, last.changed),
@@ -200,8 +212,8 @@ class PastRuns:
             currency=prepared.currency,
             simulated=prepared.simulated,
         )
-        self._answers.put(_key(run, prepared, run.question.changes), run.comparison)
-        run.state, run.progress = "done", 1.0
+        self._answers.put(_key(run, prepared, run.question.changes), comparison)
+        run.end(comparison)
 
     async def _answer(self, question: bytes, run: _Run) -> PastProgress:
         """Return the last line of the process; the ones before are its progress."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,12 +16,12 @@ from springtide.scheduler.engine.requests import drains, quotas
 from springtide.scheduler.engine.state import booked
 from springtide.scheduler.engine.state.endings import check_until
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.gpu_types import quota_of, total
+from springtide.scheduler.gpu_types import limit_of, quota_of, total
 from springtide.scheduler.model import Amount, Environment, Node, Project, Span
 from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field, unknown_project
 from springtide.scheduler.repeats import DAYS, NoRepeatError, Repeat, from_words, in_words, next_span, repeat
 from springtide.scheduler.store.records import AuditRecord, JobRecord
-from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord
+from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, Ending, EndingKey
 from springtide.scheduler.wording import count, given, quoted, utc
 
 MOST = 1000
@@ -181,8 +181,8 @@ def follow(transaction: Transaction) -> None:
             _come_again(transaction, booking, span)
         elif booking.end <= now:
             _end(transaction, booking, POOL)
-            before, project = shown(booking), booking.project
-            transaction.add_audit_entry(POOL, "booking.end", subject(booking), before, {}, project=project)
+            what, project = "booking.end" if booking.begun else "booking.miss", booking.project
+            transaction.add_audit_entry(POOL, what, subject(booking), shown(booking), {}, project=project)
         elif booking.begun and booking.start > now:
             transaction.bookings.put(_taken_back(transaction, booking, POOL))
     for booking in list(transaction.bookings.values()):
@@ -229,14 +229,24 @@ def _end_drains(
 
 
 def _drain(transaction: Transaction, booking: BookingRecord) -> None:
-    """Drain the nodes of a booking that has begun, as far as they are there and not drained otherwise."""
+    """Drain the nodes of a booking that has begun, as far as they are there."""
     there = {node.name: node for node in transaction.nodes.all}
     for name in booking.nodes:
-        known = transaction.drains.get(name)
-        if name in there and (known is None or known.booking == booking.number):
+        if name in there:
             why = booking.why or "maintenance"
             record = DrainRecord(name, booking.by, transaction.now, why, until=booking.end, booking=booking.number)
             drains.drain_for_booking(transaction, there[name], record)
+
+
+class Ahead(NamedTuple):
+    """The time from which on a change holds, and the changes that end after it, by what ends."""
+
+    since: float
+    endings: Mapping[EndingKey, Ending]
+
+    def later(self) -> dict[EndingKey, Ending]:
+        """Return the changes that have not ended when this one begins to hold."""
+        return {key: ending for key, ending in self.endings.items() if ending.until > self.since}
 
 
 def exceeding_later(
@@ -244,28 +254,37 @@ def exceeding_later(
     before: Mapping[str, Project],
     after: Mapping[str, Project],
     changed: Sequence[str],
+    ahead: Ahead | None = None,
 ) -> Iterator[Refusal]:
-    """Yield a refusal for each booking to come that a change of quotas would leave without its GPUs.
+    """Yield a refusal for each booking that a change of quotas would leave without its GPUs.
 
-    The quotas at its start are checked as `quotas.exceeding_quotas` checks those of now.
+    The quotas at its start, and when earlier values return during it, are checked as `quotas.exceeding_quotas`
+    checks those of now. Without ``ahead`` the change holds from now on, with the ends of changes that there are.
     """
-    bookings, types, now = list(transaction.bookings.values()), transaction.types.train, transaction.now
-
-    def then(projects: Mapping[str, Project], at: float) -> dict[str, Project]:
-        return booked.projects_at(projects, bookings, transaction.endings, at, types)
-
-    starts = [(each, max(span.start, now)) for each in bookings for span in booked.times(each) if span.end > now]
-    for booking, at in starts:
-        if booking.project:
-            for refusal in _exceeding_at(transaction, at, then(before, at), then(after, at), changed):
-                message = f"With booking {booking.number}: {refusal.message}"
-                yield replace_message(refusal, message, refusal.hint)
-            was, becomes = (_lent_beyond(transaction, projects, bookings, at) for projects in (before, after))
-            for name, beyond in becomes.items():
-                if name in changed and beyond.missing > (was[name].missing if name in was else 0):
-                    message = f"From {utc(at)} on {beyond.said(name)} by bookings."
-                    hint = "Let it keep what it lends, or cancel a booking first."
-                    yield Refusal(409, "sums", message, field="quota", hint=hint)
+    bookings, types = list(transaction.bookings.values()), transaction.types.train
+    known, ahead = transaction.endings, ahead or Ahead(transaction.now, transaction.endings)
+    since = ahead.since
+    ends, ends_before = ahead.later(), Ahead(since, known).later()
+    returns = booked.returns(ends)
+    times = [
+        (each, at)
+        for each in bookings
+        for span in (booked.times(each) if each.project else ())
+        for at in sorted({max(span.start, since), *returns})
+        if span.start <= at < span.end
+    ]
+    for booking, at in times:
+        was = booked.projects_at(before, bookings, ends_before, at, types)
+        becomes = booked.projects_at(after, bookings, ends, at, types)
+        for refusal in _exceeding_at(transaction, at, was, becomes, changed):
+            message = f"With booking {booking.number}: {refusal.message}"
+            yield replace_message(refusal, message, refusal.hint)
+        lent_before = _lent_beyond(transaction, before, bookings, ends_before, at)
+        for name, beyond in _lent_beyond(transaction, after, bookings, ends, at).items():
+            if name in changed and beyond.missing > (lent_before[name].missing if name in lent_before else 0):
+                message = f"From {utc(at)} on {beyond.said(name)} by bookings."
+                hint = "Let it keep what it lends, or cancel a booking first."
+                yield Refusal(409, "sums", message, field="quota", hint=hint)
 
 
 def others(transaction: Transaction, before: BookingRecord | None) -> list[BookingRecord]:
@@ -277,17 +296,23 @@ def _exceeding(transaction: Transaction, booking: BookingRecord, before: Booking
     """Return the refusal of quotas that would exceed the GPUs at some time of a booking; None if they fit."""
     if not booking.project:
         return None
-    projects, rest = transaction.policy_projects(), others(transaction, before)
+    projects, rest, types = transaction.policy_projects(), others(transaction, before), transaction.types.train
     changes = {at for each in (booking, *rest) for span in booked.times(each) for at in span}
+    changes |= booked.returns(transaction.endings)
     for at in sorted(at for at in changes if booked.holds_at(booking, at)):
         was, becomes = (
-            booked.projects_at(projects, bookings, transaction.endings, at, transaction.types.train)
+            booked.projects_at(projects, bookings, transaction.endings, at, types)
             for bookings in (rest, [*rest, booking])
         )
+        beyond_limit = _beyond_limit(becomes[booking.project], types)
+        if beyond_limit:
+            message = beyond_limit if at == booking.start else f"From {utc(at)} on: {beyond_limit}"
+            hint = "Raise the limit first, or book fewer GPUs."
+            return Refusal(409, "sums", message, field="gpus", hint=hint)
         for refusal in _exceeding_at(transaction, at, was, becomes, (booking.project,)):
             hint = _hint_of_sums(transaction, booking)
             return replace_message(refusal, f"From {utc(at)} on: {refusal.message}", hint, "gpus")
-        for name, beyond in _lent_beyond(transaction, projects, [*rest, booking], at).items():
+        for name, beyond in _lent_beyond(transaction, projects, [*rest, booking], transaction.endings, at).items():
             if name in booking.lends:
                 message = f"From {utc(at)} on {beyond.said(name)} by all bookings together."
                 hint = "Let it lend fewer, or at another time."
@@ -314,11 +339,15 @@ class LentBeyond(NamedTuple):
 
 
 def _lent_beyond(
-    transaction: Transaction, projects: Mapping[str, Project], bookings: Collection[BookingRecord], at: float
+    transaction: Transaction,
+    projects: Mapping[str, Project],
+    bookings: Collection[BookingRecord],
+    endings: Mapping[EndingKey, Ending],
+    at: float,
 ) -> dict[str, LentBeyond]:
     """Return the projects from which bookings take more than their quota at a time, by name."""
     types = transaction.types.train
-    own = booked.projects_at(projects, (), transaction.endings, at, types)
+    own = booked.projects_at(projects, (), endings, at, types)
     holding = [booking for booking in bookings if booked.holds_at(booking, at)]
     found = {}
     for name in {name for booking in holding for name in booking.lends}.intersection(own):
@@ -339,8 +368,9 @@ def _nearest_start(transaction: Transaction, booking: BookingRecord, before: Boo
     rest = others(transaction, before)
     length, now = booking.end - booking.start, transaction.now
     spans = [span for each in rest for span in booked.times(each)]
-    starts = {span.end for span in spans} | {span.start - length for span in spans}
-    starts |= {ending.until for ending in transaction.endings.values()}
+    returns = booked.returns(transaction.endings)
+    starts = {span.end for span in spans} | returns
+    starts |= {at - length for at in {*(span.start for span in spans), *returns}}
     for at in sorted((at for at in starts if at >= now), key=lambda at: abs(at - booking.start))[:TRIED]:
         if _exceeding(transaction, replace(booking, start=at, end=at + length), before) is None:
             return at
@@ -463,12 +493,6 @@ def _for_project(transaction: Transaction, request: wire.BookingRequest, booking
             if has is not None and lent > has:
                 message = f"{given(name)} cannot lend {count(lent, 'GPU')}: its quota is {has}."
                 raise Refusal(409, "sums", message, field="lends", hint="Let it lend fewer.")
-    for gpu_type in types.train or ("",):
-        raised = booked.with_bookings(project, [replace(booking, gpus=gpus)], types.train)
-        quota, limit = quota_of(raised, gpu_type, types.train), _limit(project, gpu_type, types.train)
-        if quota is not None and quota > limit:
-            message = f"The quota of {given(project.name)} would be {quota}, and its limit is {limit:g}."
-            raise Refusal(409, "sums", message, field="gpus", hint="Raise the limit first, or book fewer GPUs.")
     lends = {name: _by_type(amount, types.train) for name, amount in lends.items()}
     return replace(booking, gpus=_by_type(gpus, types.train), lends=lends)
 
@@ -479,11 +503,13 @@ def _by_type(amount: Amount, types: tuple[str, ...]) -> Amount:
     return {types[0]: amount} if named and isinstance(amount, int) else amount
 
 
-def _limit(project: Project, gpu_type: str, types: Collection[str]) -> float:
-    limit = quota_of(replace(project, quota=project.limit), gpu_type, tuple(types)) if project.limit else None
-    if isinstance(project.limit, Mapping) and gpu_type not in project.limit:
-        return inf
-    return inf if limit is None else limit
+def _beyond_limit(project: Project, types: Sequence[str]) -> str:
+    """Return the sentence about a quota with bookings that exceeds the limit; empty if none does."""
+    for gpu_type in types or ("",):
+        quota, limit = quota_of(project, gpu_type, types), limit_of(project, gpu_type, types)
+        if quota is not None and limit is not None and quota > limit:
+            return f"The quota of {given(project.name)} would be {quota}, and its limit is {limit}."
+    return ""
 
 
 def _project(projects: Mapping[str, Project], name: str, field: str) -> Project:
@@ -499,12 +525,10 @@ def named(job: JobRecord) -> str:
 
 def notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
     """Yield what the admin should know of a booking: whose work is lost, and whose quotas cannot be kept."""
-    left = booking.start - transaction.now
     unsaved = [
         job
         for job in running_there(transaction, booking)
-        if job.standing.saved is None
-        and (job.spec.options.time_limit is None or job.spec.options.time_limit > left)
+        if job.standing.saved is None and booked.may_run_at(job, booking.start, transaction.now)
     ]
     if unsaved:
         names = wording.listed([named(job) for job in unsaved[:3]])
@@ -519,6 +543,7 @@ def notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
             "Each time begins when the one before ends"
             f"{f': {effect}' if booking.nodes else ''}, until the booking is cancelled."
         )
+    yield from _lent_in_vain(booking, transaction.types.train)
     if booking.nodes:
         for other in transaction.bookings.values():
             if other.number != booking.number and booked.overlap(booking, other):
@@ -531,6 +556,22 @@ def notes(transaction: Transaction, booking: BookingRecord) -> Iterator[str]:
         nodes = [node for node in transaction.nodes.possible() if node.name not in booking.nodes]
         for gpu_type in types or ("",):
             yield from _short(projects, nodes, gpu_type, types)
+
+
+def _lent_in_vain(booking: BookingRecord, types: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each type of which projects lend more than is booked."""
+    booked_gpus = booked.difference(booking.project, [booking], types)
+    lent = Counter[str]()
+    for name in booking.lends:
+        lent.update({kind: -gpus for kind, gpus in booked.difference(name, [booking], types).items()})
+    for gpu_type, gpus in lent.items():
+        over = gpus - booked_gpus.get(gpu_type, 0)
+        if over > 0:
+            kind = f"{gpu_type} GPU" if len(types) > 1 else "GPU"
+            lends = (
+                f"{wording.count(gpus, kind)} {wording.plural(gpus, 'is', 'are')} lent and {gpus - over} booked"
+            )
+            yield f"{lends}: {over} {wording.plural(over, 'is', 'are')} in nobody's quota meanwhile."
 
 
 def _never_pauses(booking: BookingRecord) -> bool:

@@ -125,12 +125,19 @@ def _drain_node(transaction: Transaction, node: Node, record: DrainRecord) -> No
     transaction.drains.put(record)
     by = record.by if record.booking is None else POOL
     transaction.add_audit_entry(by, "node.drain", node.name, _shown(before), _shown(record))
-    if not record.finish and node.environment is Environment.TRAIN:
-        reason = messages.node_drained(node.name, record.by, record.why)
-        _pause(transaction, reason, lambda place: place[0] == node.name)
-        if out_of_service(transaction.nodes.train(), transaction.drains):
-            reason = messages.node_drained(node.name, record.by, record.why, gpus=False)
-            _pause_without_gpus(transaction, reason)
+    if not record.finish:
+        _empty(transaction, node, record)
+
+
+def _empty(transaction: Transaction, node: Node, record: DrainRecord) -> None:
+    """Pause what runs on a train node for a drain, and what runs without GPUs on a machine without other nodes."""
+    if node.environment is not Environment.TRAIN:
+        return
+    reason = messages.node_drained(node.name, record.by, record.why)
+    _pause(transaction, reason, lambda place: place[0] == node.name)
+    if out_of_service(transaction.nodes.train(), transaction.drains):
+        reason = messages.node_drained(node.name, record.by, record.why, gpus=False)
+        _pause_without_gpus(transaction, reason)
 
 
 def _drain_gpu(transaction: Transaction, node: Node, gpu: Gpu, record: GpuDrainRecord) -> None:
@@ -148,8 +155,18 @@ def _drain_gpu(transaction: Transaction, node: Node, gpu: Gpu, record: GpuDrainR
 
 
 def drain_for_booking(transaction: Transaction, node: Node, record: DrainRecord) -> None:
-    """Drain a node for a booking that has begun; it ends with that."""
-    _drain_node(transaction, node, record)
+    """Drain a node for a booking that has begun; it ends with that.
+
+    Another drain stays, but its jobs do not run to their end any more.
+    """
+    known = transaction.drains.get(node.name)
+    if known is None or known.booking == record.booking:
+        _drain_node(transaction, node, record)
+    elif known.finish:
+        emptied = replace(known, finish=False)
+        transaction.drains.put(emptied)
+        transaction.add_audit_entry(POOL, "node.drain", node.name, _shown(known), _shown(emptied))
+        _empty(transaction, node, record)
 
 
 def end_drain(transaction: Transaction, record: DrainRecord, by: str) -> None:

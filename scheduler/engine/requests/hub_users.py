@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.former_names import former_name
-from springtide.scheduler.store.records import Hold, JobRecord
+from springtide.scheduler.store.records import RENAME, Hold, JobRecord
 from springtide.scheduler.store.tables import POOL, HubGroup, HubStanding, HubUser
 
 IN_HUB = "(in JupyterHub)"
@@ -65,7 +65,7 @@ def _follow_names(transaction: Transaction, users: Mapping[str, str]) -> None:
             transaction.add_audit_entry(IN_HUB, "person.leave", user.name, {}, {"name": kept.name})
         else:
             _move(transaction, kept, HubUser(name, user.identity))
-            transaction.add_audit_entry(IN_HUB, "person.rename", name, {"name": user.name}, {"name": name})
+            transaction.add_audit_entry(IN_HUB, RENAME, name, {"name": user.name}, {"name": name})
     for name, identity in users.items():
         if name not in transaction.hub_users:
             transaction.hub_users.put(HubUser(name, identity))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import copysign
 from typing import Any
+from unicodedata import normalize
 
 import msgspec
 from msgspec import UNSET
@@ -12,7 +14,7 @@ from msgspec import UNSET
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.requests import bookings, presets, quotas, ranges
 from springtide.scheduler.engine.state.booked import changed_quotas
-from springtide.scheduler.engine.state.endings import check_until, end_at, until_of, value_before
+from springtide.scheduler.engine.state.endings import check_until, end_at, ended_at, until_of, value_before
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import amount_words, limit_of, quota_of
@@ -21,6 +23,7 @@ from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
 from springtide.scheduler.store.records import UNDO, AuditRecord
 from springtide.scheduler.store.tables import (
     POOL,
+    Ending,
     EndingKey,
     EndingKind,
     JobRanges,
@@ -36,6 +39,10 @@ FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
 """Names of a project's fields set by admins, beside the ranges of its jobs."""
 FIELD_KINDS = {name: EndingKind(name) for name in (*FIELDS, "ranges")}
 """The kind of change that ends by itself, by the name of its field."""
+LEAST_WEIGHT = 1e-6
+"""Least weight of a project that takes part in idle GPUs."""
+RESERVED = frozenset({"any", "none"})
+"""Names that no project has: commands and pages mean all projects, or none, by them."""
 AMOUNTS = {"quota": Environment.TRAIN, "limit": Environment.TRAIN, "build_quota": Environment.BUILD}
 """The fields that are numbers of GPUs, and whose GPUs they are."""
 UNDOABLE = frozenset(
@@ -61,12 +68,23 @@ def editable_fields(record: ProjectRecord) -> dict[str, Any]:
 def _changes(edit: wire.ProjectEdit, types: KnownTypes, before: Project | None = None) -> dict[str, Any]:
     """Return the fields that an edit sets. Raises `Refusal` for amounts that do not fit the pool's GPU types."""
     changes = {name: value for name in FIELDS if (value := getattr(edit, name)) is not UNSET}
+    if "weight" in changes:
+        _check_weight(changes["weight"])
     for name, environment in AMOUNTS.items():
         if name in changes:
             changes[name] = quotas.checked(changes[name], name, types, environment)
             if before is not None:
                 changes[name] = quotas.merged(getattr(before, name), changes[name], name, types.of(environment))
     return changes
+
+
+def _check_weight(weight: float) -> None:
+    """Raise `Refusal` for a weight so small that nothing can be divided by it, or a negative zero."""
+    if 0 < weight < LEAST_WEIGHT or (weight == 0 and copysign(1, weight) < 0):
+        message = f"weight is {weight!r}; expected 0 or a number from {LEAST_WEIGHT:f} up to 1000000."
+        raise Refusal(
+            422, "invalid", message, field="weight", hint="With 0 it gets no idle GPUs beyond its quota."
+        )
 
 
 def create_project(
@@ -94,6 +112,11 @@ def create_project(
             field="name",
             hint="Use up to 64 letters, digits, spaces and signs other than “/”.",
         )
+    if name.casefold() in RESERVED:
+        message = (
+            f"{wording.given(name)} cannot be a project's name: lists and filters mean no project, or all, by it."
+        )
+        raise Refusal(422, "invalid", message, field="name", hint="Choose another name.")
     before = transaction.policy_projects()
     project = Project(name=name, **_changes(edit, transaction.types))
     if not together:
@@ -107,12 +130,24 @@ def create_project(
 
 
 def _check_unused(name: str, projects: Iterable[str]) -> None:
-    """Raise `Refusal` for the name of a project that is there, also if it differs in case only."""
-    other = next((each for each in projects if each.casefold() == name.casefold()), None)
+    """Raise `Refusal` for the name of a project that is there, in any case and any form of Unicode."""
+    other = next((each for each in projects if _alike(each) == _alike(name)), None)
     if other is None:
         return
-    hint = "" if other == name else "Names that differ in case only are too easily taken for each other."
+    hint = "" if other == name else _same_to_people(other, name)
     raise Refusal(409, "exists", f"There is a project {wording.given(other)} already.", field="name", hint=hint)
+
+
+def _same_to_people(one: str, other: str) -> str:
+    """Return why two names cannot both be there."""
+    if normalize("NFC", one) == normalize("NFC", other):
+        return "Names that look the same, and are written with other signs of Unicode, are taken for each other."
+    return "Names that differ in case only are too easily taken for each other."
+
+
+def _alike(name: str) -> str:
+    """Return a text that is the same for names that people take for each other."""
+    return normalize("NFC", normalize("NFC", name).casefold())
 
 
 def edit_project(
@@ -142,15 +177,17 @@ def edit_project(
     _check_until_of(edit)
     changes = _changes(edit, transaction.types, record.project)
     project, of = replace(record.project, **changes), _ranges(edit, record.ranges)
-    if project != record.project and not together:
-        before = transaction.policy_projects()
-        _check(transaction, before, {**before, name: project}, name, members)
     changed = record
     if (project, of) != (record.project, record.ranges):
         changed = replace(record, project=project, ranges=of, version=record.version + 1)
     old, new = editable_fields(record), editable_fields(changed)
     differ = [field for field in old if old[field] != new[field]]
-    ended = _end_edit(transaction, name, edit, {field: old[field] for field in differ}, by)
+    endings = _endings_after(transaction, name, edit, {field: old[field] for field in differ}, by)
+    if project != record.project and not together:
+        before = transaction.policy_projects()
+        ahead = bookings.Ahead(transaction.now, endings)
+        _check(transaction, before, {**before, name: project}, name, members, ahead=ahead)
+    ended = _end_edit(transaction, name, endings)
     if not differ and not ended:
         return record
     transaction.projects.put(changed)
@@ -174,19 +211,31 @@ def _check_until_of(edit: wire.ProjectEdit) -> None:
         )
 
 
-def _end_edit(
+def _endings_after(
     transaction: Transaction, name: str, edit: wire.ProjectEdit, before: Mapping[str, Any], by: str
-) -> dict[str, float | None]:
-    """Have the given fields of a project end when the edit says; return the earlier ends of those that it changes.
+) -> dict[EndingKey, Ending]:
+    """Return all changes that end, by what ends, once the given fields of a project end when the edit says.
 
-    ``before`` are the earlier values of those that change.
+    ``before`` are the earlier values of the fields that change.
     """
-    endings = transaction.endings
-    known = dict(endings.items())
-    for field in [field for field in FIELD_KINDS if getattr(edit, field) is not UNSET]:
-        key = (FIELD_KINDS[field], name)
-        if field in before or key in endings:
-            end_at(transaction, key, edit.until, by, before.get(field))
+    endings = dict(transaction.endings.items())
+    for field, key in _keys(name):
+        known = endings.get(key)
+        if getattr(edit, field) is not UNSET and (field in before or known is not None):
+            endings.pop(key, None)
+            if edit.until is not None:
+                endings[key] = ended_at(known, key, edit.until, by, before.get(field))
+    return endings
+
+
+def _end_edit(transaction: Transaction, name: str, endings: Mapping[EndingKey, Ending]) -> dict[str, float | None]:
+    """Have the fields of a project end as ``endings`` say; return the earlier ends of those that it changes."""
+    known = dict(transaction.endings.items())
+    for _, key in _keys(name):
+        if endings.get(key) is None:
+            transaction.endings.remove(key)
+        elif endings[key] != known.get(key):
+            transaction.endings.put(endings[key])
     ends = {field: (until_of(known, key), until_of(endings, key)) for field, key in _keys(name)}
     return {field: was for field, (was, now) in ends.items() if was != now}
 
@@ -219,7 +268,8 @@ def lost_returns(transaction: Transaction, members: Members) -> dict[EndingKey, 
             edit = _whole(transaction, {ending.kind.value: ending.before})
             changed = replace(project, **_changes(edit, transaction.types, project))
             then = {**projects, project.name: changed}
-            _check(transaction, projects, then, project.name, members)
+            ahead = bookings.Ahead(max(ending.until, transaction.now), transaction.endings)
+            _check(transaction, projects, then, project.name, members, ahead=ahead)
         except Refusal as refusal:
             lost[ending.key] = refusal.message
         else:
@@ -485,11 +535,16 @@ def _check(
     after: Mapping[str, Project],
     name: str,
     members: Members,
+    *,
+    ahead: bookings.Ahead | None = None,
 ) -> None:
-    """Raise `Refusal` for a project that cannot be so, and for sums that do not fit any more."""
+    """Raise `Refusal` for a project that cannot be so, and for sums that do not fit any more.
+
+    ``ahead`` is as in `bookings.exceeding_later`.
+    """
     own = {person.name: person.build_quota for person in transaction.people.values()}
     was, becomes = (quotas.BuildQuotas(members, own, each) for each in (before, after))
-    for refusal in _refusals(transaction, before, after, (name,)):
+    for refusal in _refusals(transaction, before, after, (name,), ahead=ahead):
         raise refusal
     _check_build(transaction, was, becomes, "build_quota")
 
@@ -513,6 +568,7 @@ def _refusals(
     after: Mapping[str, Project],
     changed: Sequence[str],
     *,
+    ahead: bookings.Ahead | None = None,
     sums: bool = True,
 ) -> Iterator[Refusal]:
     """Yield what speaks against the changed projects themselves, and against the sums of quotas."""
@@ -525,7 +581,7 @@ def _refusals(
         nodes, types = transaction.nodes, transaction.types.train
         grows = bool(nodes.groups)
         yield from quotas.exceeding_quotas(before, after, nodes.possible(), types, changed, grows=grows)
-        yield from bookings.exceeding_later(transaction, before, after, changed)
+        yield from bookings.exceeding_later(transaction, before, after, changed, ahead)
 
 
 def _check_project(

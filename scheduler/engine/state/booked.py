@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from typing import Any
 
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
@@ -17,6 +18,12 @@ from springtide.scheduler.store.tables import BookingRecord, Ending, EndingKey, 
 
 AHEAD = 14 * 86_400.0
 """Time for which bookings that repeat are looked ahead, in seconds."""
+
+UNKNOWN = 86_400.0
+"""Time for which a job without a time limit may run on at least, in seconds."""
+
+RETURNING = frozenset({EndingKind.QUOTA, EndingKind.LIMIT, EndingKind.PARENT})
+"""The kinds of changes whose ends decide whether bookings fit."""
 
 FOR_EVER = 1e12
 """A time that never comes, in seconds since the epoch."""
@@ -98,13 +105,19 @@ def projects_at(
     at: float,
     types: Sequence[str],
 ) -> dict[str, Project]:
-    """Return the projects with the quotas that they have at a time, by bookings and by changes that end."""
+    """Return the projects with their places, quotas and limits at a time, by bookings and by changes that end."""
     later = dict(projects)
     for (kind, name), ending in endings.items():
-        if kind is EndingKind.QUOTA and ending.until <= at and name in later:
-            later[name] = replace(later[name], quota=ending.before)
+        if kind in RETURNING and ending.until <= at and name in later:
+            fields: dict[str, Any] = {kind.value: ending.before}
+            later[name] = replace(later[name], **fields)
     holding = [booking for booking in bookings if holds_at(booking, at)]
     return {name: with_bookings(project, holding, types) for name, project in later.items()}
+
+
+def returns(endings: Mapping[EndingKey, Ending]) -> set[float]:
+    """Return the times at which quotas, limits and places of projects return to what they were."""
+    return {ending.until for ending in endings.values() if ending.kind in RETURNING}
 
 
 def in_time(
@@ -133,14 +146,29 @@ def nodes_open_at(nodes: Iterable[Node], bookings: Iterable[BookingRecord], at: 
     return tuple(node for node in nodes if node.name not in closed)
 
 
+def may_run_at(job: JobRecord, at: float, now: float) -> bool:
+    """Return whether a job that runs now may still run at a later time, in seconds since the epoch.
+
+    Its time limit decides. Without one it may run for as long as jobs like it usually do, as long again as its
+    attempt has run, and for `UNKNOWN` at least.
+    """
+    end = lifecycle.deadline(job)
+    if end is not None:
+        return at < end
+    live, usual = job.live, job.standing.usual_runtime
+    started = now if live is None or live.started is None else live.started
+    usual_end = 0.0 if usual is None else started + usual - job.standing.ran
+    return at < max(now + UNKNOWN, now + (now - started), usual_end)
+
+
 def closes_under(job: JobRecord, bookings: Iterable[BookingRecord], now: float) -> Reason | None:
-    """Return which maintenance a job that runs will be paused for; None if its time limit ends it before.
+    """Return which maintenance a job that runs will be paused for; None if it has probably ended by then.
 
     Of several the first one counts.
     """
     if job.live is None or not job.live.placement:
         return None
-    nodes, end = {worker.node for worker in job.live.placement}, lifecycle.deadline(job)
+    nodes = {worker.node for worker in job.live.placement}
     coming = [
         (span.start, booking, span.end)
         for booking in bookings
@@ -151,7 +179,7 @@ def closes_under(job: JobRecord, bookings: Iterable[BookingRecord], now: float) 
     if not coming:
         return None
     start, booking, until = min(coming, key=lambda each: each[0])
-    if end is not None and end <= start:
+    if not may_run_at(job, start, now):
         return None
     names = tuple(sorted(nodes.intersection(booking.nodes)))
     return messages.closes(names, replace(booking, start=start, end=until))

@@ -63,8 +63,12 @@ def end_at(transaction: Transaction, key: EndingKey, until: float | None, by: st
     if until is None:
         transaction.endings.remove(key)
         return
-    known = transaction.endings.get(key)
-    transaction.endings.put(Ending(*key, until, by, before if known is None else known.before))
+    transaction.endings.put(ended_at(transaction.endings.get(key), key, until, by, before))
+
+
+def ended_at(known: Ending | None, key: EndingKey, until: float, by: str, before: Any) -> Ending:
+    """Return the end of a change that may replace one with an end: the value before both returns."""
+    return Ending(*key, until, by, before if known is None else known.before)
 
 
 def until_of(endings: Mapping[EndingKey, Ending], key: EndingKey) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, desc, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import Environment
@@ -17,6 +17,7 @@ from springtide.scheduler.store.queries import listing, trials
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
     KEPT_ATTEMPTS,
+    RENAME,
     UNDO,
     AttemptRecord,
     AuditQuery,
@@ -35,6 +36,8 @@ Attempts = Mapping[str, Sequence[AttemptRecord]]
 """Attempts by job, oldest first."""
 CHUNK = 500
 RUNS_AT_ONCE = 100
+MOST_RENAMES = 20
+"""Maximum number of former names of a person whose entries of the audit trail are found."""
 """Number of jobs that are read at a time for a condition: a source may be large."""
 
 
@@ -190,19 +193,49 @@ def events(connection: Connection, after: int, limit: int) -> list[EventRecord]:
 
 
 def audit(connection: Connection, chosen: AuditQuery, before: int | None, limit: int) -> list[AuditRecord]:
-    """Return chosen entries of the audit trail, newest first, with ids below ``before``."""
+    """Return chosen entries of the audit trail, newest first, with ids below ``before``.
+
+    Those of a person who was renamed are among them, under the name that she had then.
+    """
     table = schema.audit
-    query = select(table).where(*_conditions(chosen)).order_by(desc(table.c.id)).limit(limit)
+    by = () if chosen.who is None else (or_(*_by(connection, chosen.who)),)
+    query = select(table).where(*by, *_conditions(chosen)).order_by(desc(table.c.id)).limit(limit)
     if before is not None:
         query = query.where(table.c.id < before)
     return codec.audit.read(connection, query)
 
 
-def _conditions(chosen: AuditQuery) -> Iterator[ColumnElement[bool]]:
-    """Yield the conditions of entries of the audit trail."""
+def _by(connection: Connection, name: str) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions of entries under a name, and of earlier ones under former names of the same person."""
     entry = schema.audit.c
-    if chosen.who is not None:
-        yield entry.who == chosen.who
+    yield entry.who == name
+    renamed = _renamed_to(connection, name, None)
+    for _ in range(MOST_RENAMES):
+        if renamed is None:
+            return
+        former = renamed.before["name"]
+        earlier = _renamed_to(connection, former, renamed.at)
+        since = () if earlier is None else (entry.id >= earlier.id,)
+        yield and_(entry.who == former, entry.id < renamed.id, *since)
+        renamed = earlier
+
+
+def _renamed_to(connection: Connection, name: str, before: float | None) -> AuditRecord | None:
+    """Return the entry of the latest time at which a person got a name, ``before`` a time if that is given.
+
+    Two people who exchange their names do so at the same time.
+    """
+    entry = schema.audit.c
+    query = (
+        select(schema.audit).where(entry.what == RENAME, entry.subject == name).order_by(desc(entry.id)).limit(1)
+    )
+    found = codec.audit.read(connection, query if before is None else query.where(entry.at < before))
+    return found[0] if found else None
+
+
+def _conditions(chosen: AuditQuery) -> Iterator[ColumnElement[bool]]:
+    """Yield the conditions of entries of the audit trail, but for who made them."""
+    entry = schema.audit.c
     if chosen.what is not None:
         kinds = (chosen.what, f"{UNDO}{chosen.what}")
         begins = (entry.what.startswith(f"{kind}.", autoescape=True) for kind in kinds)

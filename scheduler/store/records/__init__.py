@@ -27,7 +27,7 @@ from springtide.scheduler.store.records.jobs import (
     TestStage,
     Withheld,
 )
-from springtide.scheduler.store.records.journals import UNDO, AuditRecord, DecisionRecord, EventRecord
+from springtide.scheduler.store.records.journals import RENAME, UNDO, AuditRecord, DecisionRecord, EventRecord
 from springtide.scheduler.store.records.queries import AuditQuery, GpuUse, JobQuery
 from springtide.scheduler.store.records.sweeps import (
     BestTrial,
@@ -47,6 +47,7 @@ from springtide.scheduler.store.records.writes import Bundle, Loaded, WriteBatch
 __all__ = [
     "KEPT_ATTEMPTS",
     "LIVE_ATTEMPT",
+    "RENAME",
     "UNDO",
     "Act",
     "Asked",

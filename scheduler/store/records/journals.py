@@ -21,6 +21,10 @@ UNDO = "undo."
 """Prefix of the kinds of entries that undo another; they cannot be undone themselves."""
 
 
+RENAME = "person.rename"
+"""The kind of entries of people whom JupyterHub renamed: the subject is the name after it."""
+
+
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
     """An entry of the audit trail: who changed what. ``undone`` says that the change was undone.

@@ -217,7 +217,7 @@ def test_an_init_container_that_fails_is_named_and_not_the_jobs_fault() -> None:
             "tolerations[0].tolerationSeconds cannot be set: a toleration that ends would end running jobs",
         ),
         ({"label": {"a": "b"}}, "There is no field “label” in pod_template. Did you mean labels?"),
-        ({"labels": {"a": 1}}, "A value in pod_template.labels is of another kind"),
+        ({"labels": {"a": 1}}, "pod_template.labels.a is 1; expected text"),
         ({"labels": {"springtide.io/job": "x"}}, "labels has “springtide.io/job”, which the pool sets itself"),
         ({"labels": {"app.kubernetes.io/managed-by": "x"}}, "which the pool sets itself"),
         ({"annotations": {names.SAFE_TO_EVICT: "true"}}, "annotations has “cluster-autoscaler"),

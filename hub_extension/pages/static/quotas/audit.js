@@ -38,6 +38,7 @@ const WORDS = {
   "undo.booking.make": "took back a booking of",
   "booking.begin": "began the booking of",
   "booking.end": "ended the booking of",
+  "booking.miss": "was away for the whole booking of",
   "booking.change": "changed the booking of",
   "booking.cancel": "cancelled the booking of",
   "undo.booking.change": "took back a change of the booking of",

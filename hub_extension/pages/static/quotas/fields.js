@@ -1,10 +1,9 @@
 /** The fields of a project, one for each GPU type if the pool has several, and their combined values. */
 
 import { clean } from "../visuals/base/words.js";
-import { parsed } from "./sums.js";
+import { parsed, WHOLE } from "./sums.js";
 
 const MOST_COLUMNS = 10;
-const WHOLE = "a whole number from 0";
 
 const PLAIN = {
   parent: {
@@ -39,7 +38,7 @@ const PLAIN = {
     title: "Weight",
     label: "weight",
     hint: "Their part of what others leave idle",
-    expected: "a number from 0",
+    expected: "a number from 0 to 1000000",
     start: "1",
     read: readWeight,
     show: String,

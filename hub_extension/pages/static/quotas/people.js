@@ -8,7 +8,7 @@ import { clean, given } from "../visuals/base/words.js";
 import { editClasses, typesOf } from "./fields.js";
 import { drawLeaving } from "./leaving.js";
 import { refusalWords } from "./refusals.js";
-import { parsed } from "./sums.js";
+import { parsed, WHOLE } from "./sums.js";
 
 const HEADS = ["person", "projects", "build GPUs held", "build quota", "own build quota", ""];
 
@@ -151,9 +151,7 @@ function ownNumber(text) {
   const value = parsed(text);
   if (value === undefined)
     throw Object.assign(
-      new Error(
-        `The build quota is ${given(text)}; expected a whole number from 0, or nothing for that of the projects.`,
-      ),
+      new Error(`The build quota is ${given(text)}; expected ${WHOLE}, or nothing for that of the projects.`),
       { field: "build_quota" },
     );
   return value;

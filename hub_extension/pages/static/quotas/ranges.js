@@ -4,9 +4,8 @@ import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { button } from "../visuals/base/glyphs.js";
 import { binarySize, clean, given } from "../visuals/base/words.js";
-import { parsed } from "./sums.js";
+import { parsed, WHOLE } from "./sums.js";
 
-const WHOLE = "a whole number from 0";
 const UNITS = { d: 86400, h: 3600, m: 60, s: 1 };
 
 /** The fields of the ranges with their parser and format; `read` returns undefined for an invalid text. */

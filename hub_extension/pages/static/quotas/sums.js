@@ -3,11 +3,16 @@
 import { h } from "../visuals/base/dom.js";
 import { clean } from "../visuals/base/words.js";
 
+const MOST = 1_000_000;
+
+/** The words for what `parsed` takes. */
+export const WHOLE = `a whole number from 0 to ${MOST}`;
+
 /** The number in a field's text; undefined if the text is invalid. `none` is the word for null. */
 export function parsed(text, none = null) {
   const words = String(text).trim().toLowerCase();
   if (none !== null && (words === none || words === "∞")) return null;
-  return /^\d{1,7}$/.test(words) ? Number(words) : undefined;
+  return /^\d{1,7}$/.test(words) && Number(words) <= MOST ? Number(words) : undefined;
 }
 
 /** Quotas by level of the tree: for null (the pool) and each project with children, their sum and its room. */
