@@ -26,11 +26,13 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from decimal import ROUND_HALF_UP, Decimal
 
 LISTED = 3
 """Maximum number of names that a list spells out."""
 
 SMALLEST_SHOWN = 0.001
+CENT = Decimal("0.01")
 """The least number that a sum read at a glance is not less than."""
 
 GIVEN = 80
@@ -75,6 +77,17 @@ def at_a_glance(number: float) -> str:
     if 0 < size < SMALLEST_SHOWN:
         return f"< {SMALLEST_SHOWN:g}"
     return amount(round(float(f"{number:.2g}"), 3) if size < 10 else round(number))
+
+
+def money(number: float) -> str:
+    """Return a cost or a budget rounded to two decimals, halves up: ``1,200``, ``12.50``.
+
+    One that is smaller than half of the last, and not 0, is ``< 0.01``.
+    """
+    rounded = Decimal(repr(float(number))).quantize(CENT, ROUND_HALF_UP)
+    if number and not rounded:
+        return f"< {CENT}"
+    return f"{int(rounded):,d}" if rounded == int(rounded) else f"{rounded:,f}"
 
 
 def count(number: int, one: str, many: str = "") -> str:

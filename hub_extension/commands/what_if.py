@@ -18,7 +18,7 @@ from springtide.scheduler.client import Client
 from springtide.scheduler.model import Order, Surplus
 from springtide.scheduler.wire import MoreNodes, PastChanges, PastComparison, PastFigures, PastRun, PastWhatIf
 from springtide.scheduler.wire.durations import EXAMPLES, seconds
-from springtide.scheduler.wording import amount, duration, given, with_offset
+from springtide.scheduler.wording import amount, duration, given, money, with_offset
 
 INTERVAL = 0.5
 """Seconds between two questions about how far it is."""
@@ -194,5 +194,5 @@ def _row(name: str, before: PastFigures, after: PastFigures) -> tuple[str, ...]:
         pair("utilization", lambda part: f"{part:.1%}"),
         pair("pauses"),
         pair("lost_gpu_hours", lambda hours: amount(round(hours, 1))),
-        pair("cost", lambda cost: amount(round(cost))),
+        pair("cost", money),
     )

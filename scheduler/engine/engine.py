@@ -62,7 +62,7 @@ from springtide.scheduler.runs import (
 )
 from springtide.scheduler.store import StoreError, writing
 from springtide.scheduler.store.bundles import pack
-from springtide.scheduler.store.queries import reading
+from springtide.scheduler.store.queries import ledger, reading
 from springtide.scheduler.store.records import (
     UNDO,
     AuditQuery,
@@ -532,12 +532,16 @@ class Engine:
         return self._read_model.idle()
 
     async def history(self, start: float, end: float) -> wire.History:
-        """Return the GPUs held by each project over time."""
-        end = min(end, self._parts.clock())
+        """Return the GPUs held and borrowed by each project over time, as the ledger has them."""
+        now = self._parts.clock()
+        end = min(end, now)
         start = min(start, end)
-        uses = await self._read(reading.gpu_use, start, end)
+        uses = await self._read(ledger.gpu_use, start, end, now)
+        facts = await self._read(ledger.quotas_between, start, end, now)
         used, total = await self.usage.report("project", start, end), quotas.total_gpus(self._nodes.train())
-        return history.history(uses, start, end, total, quota_sums(self.state), measured=used.items)
+        return history.history(
+            uses, start, end, total, quota_sums(self.state), quota_facts=facts, measured=used.items
+        )
 
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:
         """Return what a person may ask for in each of these projects."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import floor
-
 from springtide.scheduler.budgets import BeyondBudget, BudgetUnit
 from springtide.scheduler.sentences.decisions import quoted_name
 from springtide.scheduler.sentences.sentence import (
@@ -17,6 +15,7 @@ from springtide.scheduler.sentences.sentence import (
     real,
     state,
 )
+from springtide.scheduler.wording import money
 
 _BEYOND = {
     BeyondBudget.TELL: "its jobs run as before",
@@ -26,10 +25,9 @@ _BEYOND = {
 
 
 def budget_amount(value: float, unit: str, currency: str) -> str:
-    """Return an amount with its unit, without parts of a cent: ``1,200 €``, ``12.50 €``, ``300 GPU-hours``."""
-    words = f"{floor(value):,}" if value >= 100 or value == floor(value) else f"{floor(value * 100) / 100:,.2f}"
+    """Return an amount with its unit: ``1,200 €``, ``12.50 €``, ``300 GPU-hours``."""
     of = "GPU-hours" if unit == BudgetUnit.GPU_HOURS else " ".join(currency.split())
-    return f"{words} {of}".rstrip()
+    return f"{money(value)} {of}".rstrip()
 
 
 def over_budget(p: Params) -> Sentences:
@@ -50,9 +48,8 @@ def _until(p: Params) -> str:
 
 def _spent(p: Params) -> str:
     unit, currency = str(p.get("budget_unit")), str(p.get("budget_currency") or "")
-    amount = real(p, "budget_amount")
-    spent = budget_amount(real(p, "budget_spent"), unit, currency)
-    return f"{spent.split(' ')[0]} of {budget_amount(amount, unit, currency)}"
+    amount = budget_amount(real(p, "budget_amount"), unit, currency)
+    return f"{money(real(p, 'budget_spent'))} of {amount}"
 
 
 def _project(p: Params) -> str:

@@ -12,8 +12,9 @@ from springtide.scheduler.wire.shapes import Answer, Request
 class BudgetRequest(Request, frozen=True, kw_only=True):
     """A budget of a project, with those inside it, for each month.
 
-    The ``amount`` is ``money`` in the currency of the prices, or in ``gpu-hours``. Beyond it admins and leads are
-    notified (``tell``), and jobs run only within the quota (``no-borrowing``), or go ``last`` beyond it.
+    The ``amount``, of at most two decimals, is ``money`` in the currency of the prices, or in ``gpu-hours``.
+    Beyond it admins and leads are notified (``tell``), and jobs run only within the quota (``no-borrowing``), or
+    go ``last`` beyond it.
     """
 
     amount: Annotated[float, Meta(gt=0, le=1e12)]

@@ -342,14 +342,22 @@ class Idle(Answer, frozen=True, kw_only=True):
 
 
 class HistoryPoint(Answer, frozen=True, kw_only=True):
-    """GPUs held per project at a time."""
+    """GPUs held per project from a time on, those of them that were borrowed, and changed quotas, over all types.
+
+    The first point with ``quotas`` has those of all projects; None is an unlimited one.
+    """
 
     at: float
     held: dict[str, int]
+    borrowed: dict[str, int]
+    quotas: dict[str, int | None] = {}
 
 
 class History(Answer, frozen=True, kw_only=True):
-    """The tide chart: GPUs over time by project. Points are the changes; the last is now."""
+    """The tide chart: GPUs over time by project. Points are the changes; the last is now.
+
+    ``quotas`` are the present ones, over all types.
+    """
 
     start: float
     end: float

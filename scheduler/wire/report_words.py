@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from springtide.scheduler.wire.reports import REPORT_COLUMNS, ReportBy, ReportColumn, ReportNumber, ReportRow
-from springtide.scheduler.wording import amount, at_a_glance, duration
+from springtide.scheduler.wording import amount, at_a_glance, duration, money
 
 UNKNOWN: Final = "\N{EN DASH}"
 NOT_NAMED: Final[Mapping[ReportBy, str]] = MappingProxyType(
@@ -60,7 +60,7 @@ def numbers(total: ReportRow, currency: str) -> list[ReportNumber]:
         ("people", amount(total.people)),
         ("median wait", None if total.wait_p50_s is None else duration(total.wait_p50_s)),
         ("95 % waited at most", None if total.wait_p95_s is None else duration(total.wait_p95_s)),
-        ("cost", None if total.cost is None else " ".join([at_a_glance(total.cost), *currency.split()])),
+        ("cost", None if total.cost is None else " ".join([money(total.cost), *currency.split()])),
     ]
     return [ReportNumber(title=title, text=text) for title, text in found if text is not None]
 
@@ -71,12 +71,13 @@ def names(by: Sequence[ReportBy], row: ReportRow) -> list[str]:
 
 
 def cell(name: str, value: float | None) -> str:
-    """Return a number of a row: hours with one decimal, costs with two; small ones with two significant digits."""
+    """Return a number of a row: hours have one decimal, small ones two significant digits."""
     if value is None:
         return UNKNOWN
     if name.startswith("wait"):
         return duration(value)
+    if name == "cost":
+        return money(value)
     if value == int(value):
         return amount(int(value))
-    digits = 2 if name == "cost" else 1
-    return at_a_glance(value) if abs(value) < 10 ** (1 - digits) else f"{value:,.{digits}f}"
+    return at_a_glance(value) if abs(value) < 1 else f"{value:,.1f}"

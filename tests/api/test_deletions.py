@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from patience import PATIENCE_S
+from sqlalchemy import select
 
-from springtide.scheduler.store.queries import reading
+from springtide.scheduler.store import schema
+from springtide.scheduler.store.queries import ledger
 
 SAVES = """
 from springtide.training import current_job
@@ -125,15 +127,16 @@ async def test_the_hint_for_an_unknown_job_has_no_signs_of_markup(running: Any) 
 async def test_what_projects_have_used_stays_exact(running: Any) -> None:
     job = await trained(running, gpus=1)
     store = running.pool.engine._parts.store.store
-    before = store.read(reading.gpu_use, 0.0, 1e12)
+    before = store.read(ledger.gpu_use, 0.0, 1e12, 1e12)
     use = running.pool.engine.state.recent_use
     await delete(running, job)
     await until_gone(running, job)
     assert before
-    assert store.read(reading.gpu_use, 0.0, 1e12) == before
+    assert store.read(ledger.gpu_use, 0.0, 1e12, 1e12) == before
     assert running.pool.engine.state.recent_use == use
     await running.pool.engine.deletions.forget(1e12)
-    assert store.read(reading.gpu_use, 0.0, 1e12) == []
+    assert store.read(lambda connection: connection.execute(select(schema.attempts)).all()) == []
+    assert store.read(ledger.gpu_use, 0.0, 1e12, 1e12) == before
     assert not running.pool.engine.state.deleted_jobs
 
 

@@ -218,6 +218,8 @@ async def test_what_ended_jobs_spent_is_known_after_they_are_summed_up(pool: Any
     [
         ("nobody", {"amount": 1.0}, None),
         ("susan", {"amount": float("inf")}, "amount"),
+        ("susan", {"amount": 1.005}, "amount"),
+        ("susan", {"amount": 0.001}, "amount"),
     ],
 )
 async def test_wrong_budgets_are_refused(pool: Any, project: str, request_: dict[str, Any], field: str) -> None:

@@ -132,7 +132,7 @@ async def test_the_future_is_not_shown(pool):
 
 
 def test_a_long_chart_is_thinned_out():
-    held = [GpuUse("p", 1, float(n), n + 0.5) for n in range(20_000)]
+    held = [GpuUse("p", 1, 0, float(n), n + 0.5) for n in range(20_000)]
     chart = history.history(held, 0.0, 20_000.0, 8, {})
     assert len(chart.points) <= history.MAX_POINTS + 2
     assert [point.at for point in chart.points] == sorted(point.at for point in chart.points)
@@ -140,6 +140,6 @@ def test_a_long_chart_is_thinned_out():
 
 
 def test_an_attempt_that_still_runs_counts_until_now():
-    chart = history.history([GpuUse("p", 2, 50.0, None)], 0.0, 100.0, 4, {})
+    chart = history.history([GpuUse("p", 2, 0, 50.0, 100.0)], 0.0, 100.0, 4, {})
     assert [(point.at, point.held) for point in chart.points] == [(0.0, {}), (50.0, {"p": 2}), (100.0, {"p": 2})]
     assert chart.share_held == 0.25

@@ -15,7 +15,7 @@ from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.executors.base import ExitKind
 from springtide.scheduler.store import ledger_writing
 from springtide.scheduler.store.ledger import EndedFact, FactKind
-from springtide.scheduler.store.queries import ledger, reading
+from springtide.scheduler.store.queries import ledger
 
 T0 = 1_000_000.0
 
@@ -185,8 +185,8 @@ async def test_a_step_of_the_clock_adds_no_hour_to_the_ledger_or_the_history(poo
     await pool.later(10.0)
     await ended(pool, key)
     assert spans(pool, key.job) == [(step, step + 10.0, 4, 2), (step + 10.0, step + 30.0, 4, 0)]
-    (use,) = pool.store.read(reading.gpu_use, 0.0, 2 * T0)
-    assert (use.start - T0, use.end - T0) == (step, step + 30.0)
+    (use,) = pool.store.read(ledger.gpu_use, 0.0, T0 + step + 10.0, pool.clock())
+    assert (use.start - T0, use.end - T0) == (step, step + 10.0)
 
 
 async def test_workspaces_are_entered_and_those_without_gpus_are_not(pool: Any) -> None:

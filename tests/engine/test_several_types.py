@@ -357,3 +357,31 @@ async def test_a_forecast_with_a_new_type_gives_nobody_a_quota_of_it(make_pool, 
     )
     susan = outlook.projects["susan"].by_type
     assert {name: of.quota for name, of in susan.items()} == {"t4": 4, "a100": 0}
+
+
+# ---------- the tide chart
+
+
+async def test_the_tide_has_borrowed_gpus_by_type_and_quotas_as_they_were(two):
+    start = two.clock.now
+    two.clock.now += 10.0
+    job = await two.submit("joe", gpus=6, gpu_types=("t4",))
+    await two.state(job.id, "running")
+    two.clock.now += 10.0
+    await two.engine.edit_project("joe", edit(quota={"t4": 4, "a100": 2}), "admin", members={})
+    two.clock.now += 10.0
+    await two.engine.edit_project("joe", edit(quota={"t4": 0}), "admin", members={})
+    two.clock.now += 10.0
+    chart = await two.engine.history(start, two.clock.now)
+    found = [(point.at - start, point.held, point.borrowed, point.quotas) for point in chart.points]
+    assert found == [
+        (0.0, {}, {}, {"joe": 2, "susan": 5}),
+        (10.0, {"joe": 6}, {"joe": 4}, {}),
+        (20.0, {"joe": 6}, {"joe": 2}, {"joe": 6}),
+        (30.0, {"joe": 6}, {"joe": 6}, {"joe": 2}),
+        (40.0, {"joe": 6}, {"joe": 6}, {}),
+    ]
+    later = await two.engine.history(start + 25.0, two.clock.now)
+    assert later.points[0] == wire.HistoryPoint(
+        at=start + 25.0, held={"joe": 6}, borrowed={"joe": 2}, quotas={"joe": 6, "susan": 5}
+    )

@@ -784,7 +784,43 @@ def test_a_tide_can_be_narrowed_to_one_project_and_its_quota_line(gallery: Page)
     expect(tide.get_by_test_id("tide-quota")).to_have_count(3)
     tide.get_by_role("button", name="nlp").click()
     expect(tide.get_by_test_id("tide-quota")).to_have_count(1)
-    assert re.fullmatch(r"M0 [\d.]+H\d+", tide.get_by_test_id("tide-quota").get_attribute("d") or "")
+    assert re.fullmatch(r"M0.0 [\d.]+H[\d.]+", tide.get_by_test_id("tide-quota").get_attribute("d") or "")
+
+
+def test_a_tide_shows_quotas_and_borrowed_gpus_as_they_were(gallery: Page) -> None:
+    gallery.evaluate(
+        """() => {
+            const place = document.createElement("div");
+            place.id = "then";
+            document.body.append(place);
+            const { NOW, history } = gallery;
+            const points = [
+                { at: NOW - 300, held: { nlp: 4 }, borrowed: {}, quotas: { nlp: 4 } },
+                { at: NOW - 200, held: { nlp: 4 }, borrowed: { nlp: 2 }, quotas: { nlp: 2 } },
+                { at: NOW - 100, held: { nlp: 6 }, borrowed: { nlp: 2 }, quotas: { nlp: 6 } },
+                { at: NOW, held: { nlp: 6 }, borrowed: { nlp: 2 } },
+            ];
+            const then = { ...history, start: NOW - 300, points, quotas: { nlp: 1 } };
+            gallery.renderTideChart(place, { history: then, colours: { nlp: 1 } });
+        }"""
+    )
+    tide = gallery.locator("#then")
+    places = re.findall(r"M([\d.]+) ([\d.]+)H([\d.]+)", tide.get_by_test_id("tide-quota").get_attribute("d") or "")
+    width = float(places[-1][2])
+    assert [float(end) / width for _, _, end in places] == [
+        pytest.approx(part, abs=0.001) for part in (1 / 3, 2 / 3, 1)
+    ]
+    heights = [8 * (1 - float(y) / 208) for _, y, _ in places]
+    assert heights == [pytest.approx(gpus, abs=0.01) for gpus in (4, 2, 4)]
+    hatched = tide.get_by_test_id("tide-borrowed").get_attribute("d") or ""
+    assert hatched.startswith(f"M0.0 {208 * (1 - 4 / 8):.1f}")
+    reading = tide.get_by_test_id("tide-reading")
+    water = tide.locator(".st-tide-water")
+    box = water.bounding_box()
+    assert box
+    for part, words in ((0.1, "nlp 4"), (0.5, "nlp 4 (2 borrowed)"), (0.9, "nlp 6 (2 borrowed)")):
+        water.hover(position={"x": part * box["width"], "y": 10})
+        expect(reading).to_have_text(re.compile(rf"· {re.escape(words)}$"))
 
 
 def test_the_tide_of_a_young_pool_fills_the_chart(gallery: Page) -> None:
@@ -795,7 +831,9 @@ def test_the_tide_of_a_young_pool_fills_the_chart(gallery: Page) -> None:
             document.body.append(place);
             const { NOW, history } = gallery;
             const points = [
-                { at: NOW - 3600, held: {} }, { at: NOW - 100, held: { nlp: 8 } }, { at: NOW, held: { nlp: 8 } },
+                { at: NOW - 3600, held: {}, borrowed: {} },
+                { at: NOW - 100, held: { nlp: 8 }, borrowed: { nlp: 6 } },
+                { at: NOW, held: { nlp: 8 }, borrowed: { nlp: 6 } },
             ];
             const young = { ...history, points, share_held: 0.03 };
             gallery.renderTideChart(place, { history: young, colours: { nlp: 1 } });

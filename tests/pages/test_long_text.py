@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -17,7 +18,7 @@ Visit = Callable[..., Page]
 
 PROJECT = "p" * 64
 PERSON = "u" * 64
-WIDTHS = (400, 1300)
+WIDTHS = (400, 1000, 1300, 1920)
 METRIC = "m" * 128
 PROGRAM = f"""
 import json, os, sys, time
@@ -51,6 +52,17 @@ BEYOND = """() => {
     const page = `${location.pathname} at ${innerWidth}: ${root.scrollWidth}`;
     return wide.filter((element) => !holds(element)).map((element) => `${page} ${described(element)}`);
 }"""
+
+SCROLLING = """() => [...document.querySelectorAll(".table-responsive, .st-wide-table")]
+    .filter((one) => one.scrollWidth > one.clientWidth)
+    .map((one) => `${location.pathname} at ${innerWidth}: ${one.scrollWidth} of ${one.clientWidth} `
+        + one.querySelector("table").getAttribute("data-testid"))
+"""
+
+BROKEN = """() => [...document.querySelectorAll(".st-table button")]
+    .filter((one) => one.checkVisibility() && one.scrollHeight > 64)
+    .map((one) => `${location.pathname} at ${innerWidth}: ${one.textContent} is ${one.scrollHeight} px high`)
+"""
 
 FITS = "() => [...document.querySelectorAll('.st-wide-table')].every((one) => one.scrollWidth <= one.clientWidth)"
 """Whether no table of jobs has columns out of sight."""
@@ -91,6 +103,10 @@ def jobs(service: Service) -> list[wire.Job]:
     service.people.notebooks[PERSON] = [Server("w" * 64, "running", f"/user/{PERSON}/", 0.0, 0.0)]
     service.run(service.engine.reserve_workspace(PERSON, "w" * 64, 1, [PROJECT]))
     service.run(service.engine.drain_node(wire.DrainRequest(node=node, why="d" * 200, finish=True), "admin"))
+    service.run(service.engine.freeze("vision", wire.FreezeRequest(why="z" * 500), "admin", members={}))
+    start = time.time() + 86_400
+    booking = wire.BookingRequest(start=start, end=start + 3600, nodes=(node,), why="b" * 500)
+    service.run(service.engine.book(booking, PERSON))
     return [running, failing, held, waiting]
 
 
@@ -117,6 +133,8 @@ def test_no_page_scrolls_sideways_through_the_words_of_users(visit: Visit, jobs:
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 900})
                 found += page.evaluate(BEYOND)
+                if width >= 1300 or path in {"admin", "pool"}:
+                    found += page.evaluate(SCROLLING) + page.evaluate(BROKEN)
             if path == "jobs?show=all":
                 page.wait_for_function(FITS)
     assert not found, "\n".join(found)

@@ -167,7 +167,7 @@ def test_sums_below_ten_keep_two_significant_digits(visit: Visit) -> None:
 
 
 def test_small_numbers_of_the_table_are_written_as_the_command_writes_them(visit: Visit) -> None:
-    values = [0, 0.00004, 0.04, 0.114, 0.3, 3.14159, 12, 1643.84]
+    values = [0, 0.00004, 0.0051, 0.04, 0.114, 0.3, 1.005, 1.15622, 1.999, 3.14159, 12, 1643.84]
     page = visit("admin", JANUARY)
 
     def answer(route: Route) -> None:

@@ -65,7 +65,7 @@ def test_costs_name_their_currency(visit: Visit) -> None:
         if run.get("comparison"):
             run["comparison"]["currency"] = "CHF"
             for which in ("unchanged", "changed"):
-                run["comparison"][which]["total"]["cost"] = 12.0
+                run["comparison"][which]["total"]["cost"] = 0.16
         route.fulfill(response=answer, json=run)
 
     page = visit("admin", "what-if")
@@ -73,6 +73,7 @@ def test_costs_name_their_currency(visit: Visit) -> None:
     page.reload()
     answered(page)
     expect(page.get_by_role("columnheader").last).to_have_text("cost, CHF")
+    expect(page.get_by_test_id("totals")).to_contain_text("0.16")
 
 
 @pytest.mark.usefixtures("held")

@@ -43,6 +43,25 @@ def test_a_sum_at_a_glance_is_short_and_never_0_unless_it_is(number: float, said
 @pytest.mark.parametrize(
     ("number", "said"),
     [
+        (0, "0"),
+        (0.0049, "< 0.01"),
+        (0.005, "0.01"),
+        (0.16, "0.16"),
+        (1.005, "1.01"),
+        (1.15622, "1.16"),
+        (1.999, "2"),
+        (2.12, "2.12"),
+        (1200.0, "1,200"),
+        (1643.805, "1,643.81"),
+    ],
+)
+def test_money_has_two_decimals_with_halves_rounded_up(number: float, said: str) -> None:
+    assert wording.money(number) == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
         (2895, "2,895"),
         (2895.0, "2,895"),
         (289_512.0, "289,512"),

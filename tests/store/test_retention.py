@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from jobs.bundles import save
 from jobs.store_records import attempt, ended, job
+from sqlalchemy import select
 
 from springtide.scheduler.store import (
     FilesGoneError,
     Store,
     StoreError,
     pruning,
+    schema,
 )
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import (
@@ -63,7 +65,7 @@ def test_old_jobs_go_with_their_attempts_and_files(store: Store) -> None:
     assert store.read(reading.ended_before, 300.0, 10) == ["job2"]
     store.write(pruning.drop_jobs, ["job1", "job2", "job3"])
     assert [store.read(reading.job, f"job{n}") is None for n in (1, 2, 3)] == [True, True, False]
-    assert store.read(reading.gpu_use, 0.0, 1000.0) == []
+    assert store.read(lambda connection: connection.execute(select(schema.attempts)).all()) == []
 
 
 def test_files_of_ended_jobs_stay_for_a_time_the_newest_of_each_user_first(store: Store) -> None:

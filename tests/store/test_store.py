@@ -274,20 +274,6 @@ def test_the_audit_trail_is_kept_newest_first(store: Store) -> None:
     assert store.read(reading.audit_entry, 99) is None
 
 
-def test_attempts_tell_who_held_gpus_when(store: Store) -> None:
-    one = job(1).with_attempt(attempt(job(1), created=100.0, ended=200.0))
-    two = job(2, project="speech").with_attempt(attempt(job(2), created=150.0))
-    store.commit(WriteBatch(new_jobs=[one, two], new_attempts=[one.attempts[0], two.attempts[0]]))
-    assert {
-        (held.project, held.gpus, held.start, held.end) for held in store.read(reading.gpu_use, 120.0, 160.0)
-    } == {
-        ("vision", 2, 100.0, 200.0),
-        ("speech", 2, 150.0, None),
-    }
-    assert [held.project for held in store.read(reading.gpu_use, 200.0, 300.0)] == ["speech"]
-    assert store.read(reading.gpu_use, 0.0, 100.0) == []
-
-
 # ---------- pruning
 
 

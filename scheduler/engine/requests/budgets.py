@@ -30,13 +30,20 @@ def set_budget(
 ) -> None:
     """Give a project a budget for each month. ``spent`` is what it has spent in the present one.
 
-    Nobody is notified again of levels that it keeps. Raises `Refusal` for an unknown project, a budget in money
-    without prices, and one whose rule has no effect with the pool's rule for surplus.
+    Nobody is notified again of levels that it keeps. Raises `Refusal` for an unknown project, an amount of more
+    than two decimals, a budget in money without prices, and one whose rule has no effect with the pool's rule for
+    surplus.
     """
     _check_project(transaction, project)
     unit, beyond = BudgetUnit(request.unit), BeyondBudget(request.beyond)
     if not isfinite(request.amount):
         raise invalid_field("amount", f"A budget of {request.amount} is not possible.")
+    if request.amount != round(request.amount, 2):
+        raise invalid_field(
+            "amount",
+            f"A budget has at most two decimals; {request.amount} has more.",
+            f"Give {max(0.01, round(request.amount, 2)):.2f}, for example.",
+        )
     if unit is BudgetUnit.MONEY and not any(transaction.state.prices.values()):
         raise invalid_field(
             "unit",

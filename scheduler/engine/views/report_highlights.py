@@ -9,7 +9,7 @@ from springtide.scheduler.budgets import LEVELS, Spent
 from springtide.scheduler.engine.state.lineage import Parents, lineage
 from springtide.scheduler.sentences import budget_amount
 from springtide.scheduler.store.tables import BudgetRecord
-from springtide.scheduler.wording import at_a_glance, count, duration, listed, quoted
+from springtide.scheduler.wording import at_a_glance, count, duration, listed, money, quoted
 
 MOST_NAMED = 8
 """Maximum number of projects that one sentence names."""
@@ -69,12 +69,8 @@ def _nearly_spent(each: SpentBudget, currency: str) -> str:
     budget = each.budget
     if each.part * 100 < LEVELS[0]:
         return ""
-    spent, amount = (
-        budget_amount(value, budget.unit, currency) for value in (each.spent.of(budget.unit), budget.amount)
-    )
-    return (
-        f"{quoted(budget.project)} spent {each.part * 100:.0f} % of its budget: {spent.split(' ')[0]} of {amount}."
-    )
+    spent, amount = money(each.spent.of(budget.unit)), budget_amount(budget.amount, budget.unit, currency)
+    return f"{quoted(budget.project)} spent {each.part * 100:.0f} % of its budget: {spent} of {amount}."
 
 
 def _most(uses: Mapping[str, ProjectUse], done: str, hours_of: Callable[[ProjectUse], float]) -> str:

@@ -19,6 +19,7 @@ from springtide.scheduler.store.ledger import (
     Account,
     Accounts,
     EndedFact,
+    FactKind,
     Group,
     LedgerEntry,
     Lot,
@@ -29,6 +30,7 @@ from springtide.scheduler.store.ledger import (
     fewest,
     rolled_up,
 )
+from springtide.scheduler.store.records import GpuUse
 from springtide.scheduler.store.tables import Tables
 
 May: TypeAlias = Callable[[str, str], bool]
@@ -349,6 +351,27 @@ def _recent(connection: Connection, now: float) -> list[LedgerEntry]:
 
 def _held(connection: Connection, now: float) -> list[LedgerEntry]:
     return [each for holding in Tables.holdings.load(connection).values() for each in holding.entries(now)]
+
+
+def gpu_use(connection: Connection, start: float, end: float, now: float) -> list[GpuUse]:
+    """Return what attempts held between ``start`` and ``end``; present holdings count until ``now``."""
+    table = schema.ledger
+    query = select(table.c.project, table.c.gpus, table.c.borrowed, table.c.start, table.c.end).where(
+        table.c.project != "", table.c.end > start, table.c.start < end
+    )
+    ended = [GpuUse(*row) for row in connection.execute(query)]
+    present = (
+        GpuUse(each.project, each.gpus, each.borrowed, each.start, each.end)
+        for each in _held(connection, now)
+        if each.project and each.end > start and each.start < end
+    )
+    return [*ended, *present]
+
+
+def quotas_between(connection: Connection, start: float, end: float, now: float) -> list[EndedFact]:
+    """Return the quotas of projects that held between ``start`` and ``end``, by GPU type."""
+    found = facts(connection, now)
+    return [each for each in found if each.kind is FactKind.QUOTA and each.end > start and each.start < end]
 
 
 def facts(connection: Connection, now: float) -> list[EndedFact]:

@@ -24,7 +24,6 @@ from springtide.scheduler.store.records import (
     AuditRecord,
     DecisionRecord,
     EventRecord,
-    GpuUse,
     JobQuery,
     JobRecord,
     Loaded,
@@ -254,15 +253,6 @@ def audit_entry(connection: Connection, audit_id: int) -> AuditRecord | None:
     """Return an entry of the audit trail, None if there is none."""
     found = codec.audit.read(connection, select(schema.audit).where(schema.audit.c.id == audit_id))
     return found[0] if found else None
-
-
-def gpu_use(connection: Connection, start: float, end: float) -> list[GpuUse]:
-    """Return attempts that held GPUs between ``start`` and ``end``."""
-    table = schema.attempts
-    query = select(table.c.project, table.c.gpus, table.c.created, table.c.ended).where(
-        table.c.created < end, or_(table.c.ended.is_(None), table.c.ended > start)
-    )
-    return [GpuUse(row.project, row.gpus, row.created, row.ended) for row in connection.execute(query)]
 
 
 def decisions(connection: Connection, first: int, last: int) -> list[DecisionRecord]:

@@ -62,9 +62,10 @@ class AuditQuery:
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """GPUs that an attempt occupied from ``start`` to ``end``; None means that it still does."""
+    """GPUs that an attempt held from ``start`` to ``end``, and how many of them were borrowed."""
 
     project: str
     gpus: int
+    borrowed: int
     start: float
-    end: float | None
+    end: float

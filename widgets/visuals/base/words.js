@@ -95,6 +95,16 @@ export function amount(number) {
   return isMiddling(Math.abs(number)) ? plain(number) : inPowersOfTen(number);
 }
 
+const CENT = 0.01;
+
+/** A cost or a budget rounded to two decimals, halves up: `1,200`, `12.50`; a smaller one than that shows, and not 0, `< 0.01`. */
+export function money(number) {
+  const rounded = Math.abs(number) < CENT / 2 ? 0 : Number(`${Math.round(Number(`${number}e2`))}e-2`);
+  if (number && !rounded) return `< ${CENT}`;
+  const digits = Number.isInteger(rounded) ? 0 : 2;
+  return rounded.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
 function plain(number, digits = DIGITS) {
   if (Number.isInteger(number)) return NUMBER_FORMAT.format(number === 0 ? 0 : number);
   return String(Number(number.toPrecision(digits + 1)));

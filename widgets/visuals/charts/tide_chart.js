@@ -1,4 +1,4 @@
-/** The tide chart: GPUs over time stacked by project, solid within quota and hatched beyond, quota lines across. */
+/** The tide chart: GPUs over time stacked by project, hatched if borrowed, and a line at the quota of each time. */
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, emptyState, stage } from "../base/glyphs.js";
@@ -14,11 +14,26 @@ let tides = 0;
 
 /**
  * Draws the tide chart.
- * @param data `history`: History, whose points may have the `borrowed` GPUs by project; `colours`: colour by project name;
+ * @param data `history`: History; `colours`: colour by project name;
  * `summary` and `timeWords(at)` if the usual words do not fit
  */
 export function renderTideChart(element, data) {
-  drawTide(element, { ...data, history: trimmed(data.history) });
+  drawTide(element, { ...data, history: trimmed(withQuotas(data.history)) });
+}
+
+/** The history with all quotas at each point; without recorded ones those of now. */
+function withQuotas(history) {
+  let quotas = history.points.some((point) => point.quotas) ? {} : history.quotas;
+  const points = history.points.map((point) => {
+    if (point.quotas) quotas = { ...quotas, ...point.quotas };
+    return { ...point, quotas };
+  });
+  return { ...history, points };
+}
+
+/** The quota of a project at a point, over all types; Infinity without one that is known. */
+function quotaAt(point, name) {
+  return point.quotas[name] ?? Infinity;
 }
 
 function drawTide(element, data) {
@@ -88,7 +103,8 @@ function trimmed(history) {
     return gpus * ((points[place + 1]?.at ?? end) - point.at);
   };
   const held = points.reduce((sum, point, place) => sum + heldAt(point, place), 0);
-  const shown = [{ at: begin, held: {} }, ...points.filter((point) => point.at >= first)];
+  const { quotas } = points.findLast((point) => point.at <= begin) ?? points[0];
+  const shown = [{ at: begin, held: {}, borrowed: {}, quotas }, ...points.filter((point) => point.at >= first)];
   return { ...history, start: begin, points: shown, share_held: held / Math.max(1, total * (end - begin)) };
 }
 
@@ -103,7 +119,7 @@ function namesOf(history) {
 function sceneOf(history, names, state, colours) {
   const width = state.width || DEFAULT_WIDTH;
   const length = Math.max(1, history.end - history.start);
-  const alone = names.length === 1 ? (history.quotas[names[0]] ?? 0) : 0;
+  const quotas = names.length === 1 ? history.points.map((point) => quotaAt(point, names[0])) : [];
   const most = history.points.reduce(
     (top, point) =>
       Math.max(
@@ -112,7 +128,7 @@ function sceneOf(history, names, state, colours) {
       ),
     0,
   );
-  const top = Math.max(history.total, most, Number.isFinite(alone) ? alone : 0) || 1;
+  const top = Math.max(history.total, most, ...quotas.filter(Number.isFinite)) || 1;
   return {
     history,
     names,
@@ -219,14 +235,16 @@ function drawHatch(id, colour) {
 function drawBands(scene, hatch) {
   const below = scene.points.map(() => 0);
   return scene.names.map((name) => {
-    const quota = scene.history.quotas[name] ?? Infinity;
     const held = scene.points.map((point) => point.held[name] ?? 0);
     const floor = [...below];
-    const line = floor.map((gpus, place) => gpus + held[place] - borrowedAt(scene.history, scene.points[place], name));
+    const borrowed = scene.points.map((point) => borrowedAt(point, name));
+    const line = floor.map((gpus, place) => gpus + held[place] - borrowed[place]);
     held.forEach((gpus, place) => {
       below[place] += gpus;
     });
-    const straight = scene.names.length === 1 && Number.isFinite(quota);
+    const quotas = scene.points.map((point) => quotaAt(point, name));
+    const alone = scene.names.length === 1;
+    const levels = line.map((gpus, place) => quotaLevel(gpus, held[place], borrowed[place], quotas[place], alone));
     return s(
       "g",
       { key: name, style: colourOf(scene.colours[name]) },
@@ -238,12 +256,7 @@ function drawBands(scene, hatch) {
         "data-testid": "tide-borrowed",
       }),
       s("path", { key: "edge", class: "st-tide-edge", d: outline(scene, below) }),
-      s("path", {
-        key: "quota",
-        class: "st-tide-quota",
-        "data-testid": "tide-quota",
-        d: straight ? across(scene, quota) : quotaLine(scene, line, held, quota),
-      }),
+      s("path", { key: "quota", class: "st-tide-quota", "data-testid": "tide-quota", d: quotaLine(scene, levels) }),
     );
   });
 }
@@ -273,15 +286,26 @@ function outline(scene, levels) {
   return trace(steps(scene, levels));
 }
 
-function across(scene, quota) {
-  return `M0 ${scene.y(quota).toFixed(1)}H${scene.width}`;
+/**
+ * How high the quota line is at a point, null for none. GPUs held within the quota end at `line`: with borrowed ones the
+ * quota of their types ends there, also if that of other types is unused.
+ */
+function quotaLevel(line, held, borrowed, quota, alone) {
+  if (!Number.isFinite(quota)) return null;
+  if (borrowed > 0) return alone || held > borrowed ? line : null;
+  if (alone) return quota;
+  return quota > 0 && held >= quota ? line : null;
 }
 
-function quotaLine(scene, line, held, quota) {
-  if (!Number.isFinite(quota)) return "";
-  const places = steps(scene, line);
-  return held
-    .map((gpus, place) => (gpus >= quota && quota > 0 ? trace(places.slice(2 * place, 2 * place + 2)) : ""))
+function quotaLine(scene, levels) {
+  const stretches = [];
+  levels.forEach((level, place) => {
+    if (level === null || place === levels.length - 1) return;
+    const from = place > 0 && levels[place - 1] === level ? stretches.pop().from : scene.points[place].at;
+    stretches.push({ from, to: scene.points[place + 1].at, level });
+  });
+  return stretches
+    .map(({ from, to, level }) => `M${scene.x(from).toFixed(1)} ${scene.y(level).toFixed(1)}H${scene.x(to).toFixed(1)}`)
     .join("");
 }
 
@@ -304,9 +328,8 @@ function drawNames(names, colours, state, again) {
   );
 }
 
-/** The GPUs that a project borrowed at a point: given, or those beyond its quota. */
-function borrowedAt(history, point, name) {
-  return point.borrowed?.[name] ?? Math.max(0, (point.held[name] ?? 0) - (history.quotas[name] ?? Infinity));
+function borrowedAt(point, name) {
+  return point.borrowed[name] ?? 0;
 }
 
 function readingWords({ history, summary, timeWords }, names, state) {
@@ -315,7 +338,7 @@ function readingWords({ history, summary, timeWords }, names, state) {
   const parts = names
     .filter((name) => point.held[name] > 0)
     .map((name) => {
-      const borrowed = borrowedAt(history, point, name);
+      const borrowed = borrowedAt(point, name);
       return `${clean(name)} ${amount(point.held[name])}${borrowed ? ` (${amount(borrowed)} borrowed)` : ""}`;
     });
   return `${timeWords?.(state.at) ?? clock(state.at, history.end)} · ${parts.join(", ") || "none held"}`;

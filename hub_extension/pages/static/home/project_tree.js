@@ -1,9 +1,8 @@
 /** Departments and teams, one line each: a bar for each GPU type, use, longest wait, four weeks, and cost. */
 
-import { atAGlance } from "../report/rounding.js";
 import { h } from "../visuals/base/dom.js";
 import { button, projectMark } from "../visuals/base/glyphs.js";
-import { amount, clean } from "../visuals/base/words.js";
+import { amount, clean, money } from "../visuals/base/words.js";
 import { barScale, byType, projectBar } from "../visuals/charts/project_bar.js";
 import { sparkline } from "../visuals/charts/sparkline.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
@@ -116,7 +115,7 @@ export class ProjectTree {
             `GPUs that ${clean(name)} held`,
           ),
       ),
-      priced && h("td", { key: "cost", class: "st-number" }, more?.cost ? atAGlance(more.cost) : "–"),
+      priced && h("td", { key: "cost", class: "st-number" }, more?.cost ? money(more.cost) : "–"),
     );
   }
 

@@ -2,7 +2,7 @@
 
 import { h } from "../visuals/base/dom.js";
 import { simulatedMark } from "../visuals/base/glyphs.js";
-import { amount, clean, day, duration, LONGEST_HEADLINE } from "../visuals/base/words.js";
+import { amount, clean, day, duration, LONGEST_HEADLINE, money } from "../visuals/base/words.js";
 
 const UNIT_DIGITS = 10;
 const FIGURES = {
@@ -13,7 +13,7 @@ const FIGURES = {
   gpu_hours: ["GPU-hours", hours, "GPU-hours held"],
   pauses: ["pauses", amount, "jobs that were paused for others"],
   lost_gpu_hours: ["lost h", hours, "GPU-hours of resumed and paused attempts that came to nothing"],
-  cost: ["cost", (value) => amount(Math.round(value)), "of the nodes; of a project that of what it held"],
+  cost: ["cost", money, "of the nodes; of a project that of what it held"],
 };
 
 /** Draws an answer: its sentence, the figures of the pool, and those of each project. */

@@ -12,6 +12,7 @@ const DAYS = 7;
 const OPENS = "#book";
 const NONE = "One closes nodes for a maintenance, or gives a project more GPUs for some days.";
 const HEADS = ["what", "from", "until", "again", "reason", "by", ""];
+const CLASSES = { what: "st-across", reason: "st-across", by: "st-words" };
 
 export class BookingList {
   /** @param admin whether the viewer may book; `changed` is called when there is something new to draw */
@@ -124,7 +125,7 @@ export class BookingList {
     return h(
       "tr",
       { key: String(booking.number), "data-testid": "booking" },
-      dataCells(heads, cells.slice(0, heads.length), { what: "st-across", reason: "st-across" }),
+      dataCells(heads, cells.slice(0, heads.length), CLASSES),
     );
   }
 

@@ -8,6 +8,7 @@ import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
 import { clean, count } from "../visuals/base/words.js";
 
 const HEADS = ["who", "what", "state", "GPUs held", "used", "where"];
+const CLASSES = { who: "st-words", what: "st-words", where: "st-words" };
 const NUMBER_OF_TRIAL = / #\d+$/;
 
 /** The table of holders, most GPUs first. `readings`: of the GPUs, by UUID; `colours`: of the projects, by name. */
@@ -81,7 +82,12 @@ function drawEntry({ key, holder, trials, places, uuids, gpus, borrowed, simulat
     cells.map((content, at) =>
       h(
         "td",
-        { key: HEADS[at], "data-label": HEADS[at], "data-testid": `holder-${HEADS[at].split(" ")[0].toLowerCase()}` },
+        {
+          key: HEADS[at],
+          class: CLASSES[HEADS[at]],
+          "data-label": HEADS[at],
+          "data-testid": `holder-${HEADS[at].split(" ")[0].toLowerCase()}`,
+        },
         content,
       ),
     ),

@@ -53,6 +53,7 @@ function drawNode(node, readings, drains, now) {
     { key: node.name, "data-testid": "node-row" },
     h("th", { key: "node", scope: "row", class: "st-across" }, title),
     dataCells([...HEADS.slice(1), "actions"], [...cells, ...(drains ? [drains.draw(node)] : [])], {
+      "takes new": "st-words",
       labels: "st-across",
       actions: "st-across",
     }),

@@ -10,7 +10,7 @@ import { clean, count, roughly } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 
 const HEADS = ["place", "state", "job", "user", "asks for", "waits", "reason", "expected"];
-const CLASSES = { reason: "st-across st-reason", expected: "st-across st-reason" };
+const CLASSES = { user: "st-words", reason: "st-across st-reason", expected: "st-across st-reason" };
 const LAST = Number.MAX_SAFE_INTEGER;
 const RESERVED = -1;
 

@@ -78,7 +78,7 @@ export function drawBudgetForm({ name, budget }, editing) {
         name: "amount",
         type: "number",
         min: "0.01",
-        step: "any",
+        step: "0.01",
         required: true,
         value: budget?.amount ?? "",
         hook: focusOnce,

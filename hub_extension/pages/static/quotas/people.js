@@ -71,7 +71,11 @@ function drawPerson(person, editing) {
     "tr",
     { key: `is ${name}`, "data-testid": `person-row-${name}` },
     h("th", { key: "name", scope: "row", class: "st-across" }, clean(name)),
-    h("td", { key: "projects", "data-label": HEADS[1] }, person.projects.map(clean).join(", ") || "none"),
+    h(
+      "td",
+      { key: "projects", class: "st-words", "data-label": HEADS[1] },
+      person.projects.map(clean).join(", ") || "none",
+    ),
     numbers,
     h(
       "td",

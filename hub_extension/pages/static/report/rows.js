@@ -2,7 +2,7 @@
 
 import { tableHead } from "../table.js";
 import { h } from "../visuals/base/dom.js";
-import { amount, clean, duration } from "../visuals/base/words.js";
+import { amount, clean, duration, money } from "../visuals/base/words.js";
 import { atAGlance } from "./rounding.js";
 
 const MOST_ROWS = 500;
@@ -88,8 +88,8 @@ function exactly(name, value) {
 function shown(name, value) {
   if (value === null) return "–";
   if (name.startsWith("wait")) return duration(value);
+  if (name === "cost") return money(value);
   if (Number.isInteger(value)) return amount(value);
-  const digits = name === "cost" ? 2 : 1;
-  if (Math.abs(value) < 10 ** (1 - digits)) return atAGlance(value);
-  return value.toLocaleString("en-GB", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  if (Math.abs(value) < 1) return atAGlance(value);
+  return value.toLocaleString("en-GB", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 }
