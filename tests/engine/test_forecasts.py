@@ -229,6 +229,16 @@ async def test_a_forecast_and_the_page_go_by_the_same_reports(pool, look):
     assert (await look(waiting.id)).likely == shown
 
 
+async def test_a_job_that_has_only_just_begun_has_no_expected_end(pool):
+    job = await pool.submit("susan", gpus=8)
+    await pool.state(job.id, "running")
+    for later, step, ends in ((2.0, 1.0, False), (1.0, 40.0, True)):
+        pool.clock.now += later
+        pool.executor.report(pool.key(job.id), step=step, of=400.0)
+        await pool.later(0)
+        assert ((await pool.job(job.id)).progress.ends is not None) == ends
+
+
 @pytest.mark.parametrize(
     ("limit", "lasts", "limited"), [(None, 100, False), (200.0, 100, False), (25.0, 25, True)]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -14,10 +14,16 @@ from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.store.records import JobRecord
 
 
+SETTLED: Final = 60.0
+"""Time after which the speed of an attempt is known, however few steps it has made, in seconds."""
+SETTLED_PART: Final = 0.05
+"""Part of the attempt's steps after which its speed is known: before, most of the time is that of its start."""
+
+
 def expected_end(job: JobRecord) -> float | None:
     """Return when the live attempt has made all steps at its last reported speed, in seconds since the epoch.
 
-    None if the job reports no number of steps, or has made none in this attempt.
+    None if the job reports no number of steps, has made none in this attempt, or has only just begun.
     """
     standing, live = job.standing, job.live
     step, of, at = standing.step, standing.of, standing.reported
@@ -25,6 +31,8 @@ def expected_end(job: JobRecord) -> float | None:
         return None
     made, passed = step - (live.resumed_from or 0.0), at - live.started
     if made <= 0 or of <= step or passed <= 0:
+        return None
+    if passed < SETTLED and made < SETTLED_PART * (made + of - step):
         return None
     return at + (of - step) * passed / made
 
