@@ -38,7 +38,7 @@ class Alternative(msgspec.Struct, frozen=True):
 class Explanation(msgspec.Struct, frozen=True):
     """The data that `springtide explain` prints.
 
-    A waiting job has ``starts`` and ``starts_if``, for its sender ``alternatives`` too.
+    A waiting job has ``starts`` and ``starts_if``, for its sender also the ``alternatives`` that may start sooner.
     """
 
     job: Job
@@ -54,8 +54,8 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(job_id: str, *, as_json: bool) -> None:
     """Explain why a job waits, runs or has ended, and what would change it.
 
-    For a waiting job of your own this also asks the pool when the job would start if it were sent again with
-    fewer GPUs, as an elastic job, or with a higher priority, unless it runs again by itself at a known time.
+    For a waiting job of your own this also asks the pool whether the job would start sooner if it were sent again
+    with fewer GPUs, as an elastic job, or with a higher priority, unless it runs again by itself at a known time.
     """
     with Client() as client:
         explanation = explained(client, job_id)
@@ -87,9 +87,18 @@ def waits_by_clock(job: Job) -> bool:
 def _alternatives(client: Client, job: Job) -> Iterator[Alternative]:
     for options, wish in variants(job):
         try:
-            yield Alternative(options, client.when(wish))
+            forecast = client.when(wish)
         except PoolError:
             continue  # the project may not ask for this
+        if is_sooner(forecast.job, job.starts):
+            yield Alternative(options, forecast)
+
+
+def is_sooner(one: Starts | None, other: Starts | None) -> bool:
+    """Return whether the first start is expected before the other, or one of them is not known."""
+    if one is None or one.likely is None or other is None or other.likely is None:
+        return True
+    return one.likely < other.likely
 
 
 def variants(job: Job) -> Iterator[tuple[str, Wish]]:

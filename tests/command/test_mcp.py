@@ -219,7 +219,7 @@ async def test_a_waiting_job_is_explained_paused_resumed_and_cancelled(url: str,
         assert why["untrusted"]["names"][f"job {first}"] == evil
         assert evil not in json.dumps(trusted(why))
         assert "vision has a quota of 2 GPUs" in why["project"]
-        assert "--gpus 2" in {each["options"] for each in why["alternatives"]}
+        assert "--priority high" in {each["options"] for each in why["alternatives"]}
         waited = await susans.call("wait_for_job", job=second, seconds=0)
         assert waited["final"] is False
         paused = await susans.call("pause_job", job=second)
