@@ -280,13 +280,13 @@ def check_request(name: str, packages: Sequence[str]) -> None:
     """Raise `UserEnvironmentError` for a bad name of an environment or package."""
     if not NAME.fullmatch(name):
         raise UserEnvironmentError(
-            f"{given(name, LONG_GIVEN)} is no name of an environment: expected are up to 40 small letters, "
+            f"{given(name, LONG_GIVEN)} is no name of an environment: expected up to 40 small letters, "
             "digits, dots and dashes, such as bert-2."
         )
     option = next((package for package in packages if package.startswith("-") or not package.strip()), None)
     if option is not None:
         raise UserEnvironmentError(
-            f"{given(option, LONG_GIVEN)} is no package; expected are packages such as torch or 'numpy<2'."
+            f"{given(option, LONG_GIVEN)} is no package; expected packages such as torch or 'numpy<2'."
         )
 
 

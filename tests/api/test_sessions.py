@@ -171,6 +171,11 @@ async def test_a_job_that_does_not_run_and_a_worker_that_is_not_there_are_refuse
     waiting = (await running.submit("susan", gpus=4))["id"]
     answer = await asked(running, "susan", waiting, "true")
     assert (answer.status_code, answer.json()["message"]) == (409, "The job does not run: its state is queued.")
+    sweep = (await running.submit("susan", name="search", trials={"number": 1}))["id"]
+    answer = await asked(running, "susan", sweep, "true")
+    said = "“search” is a sweep, which runs as its trials."
+    assert (answer.status_code, answer.json()["message"]) == (409, said)
+    await running.as_("susan").post(f"/jobs/{sweep}/cancel")
     await running.as_("susan").post(f"/jobs/{waiting}/cancel")
     await running.as_("joe").post(f"/jobs/{all_gpus}/cancel")
     job = await job_of(running)

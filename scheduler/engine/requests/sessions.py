@@ -13,7 +13,7 @@ from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.wire.sessions import NOT_STARTED
-from springtide.scheduler.wording import plural
+from springtide.scheduler.wording import plural, quoted
 
 STACK_WITHIN = 60.0
 """Time for the stacks of a worker, in seconds."""
@@ -109,7 +109,9 @@ def printable_lines(text: str) -> str:
 
 
 def _not_running(job: JobRecord) -> Refusal:
-    hint = f"`springtide explain {job.id}` says why it waits." if not job.state.final else ""
     if job.standing.sweep is not None:
-        hint = f"A sweep runs as its trials: `springtide jobs --sweep {job.id}` lists them."
+        hint = f"Name one of its trials: `springtide jobs --sweep {job.id}` lists them."
+        message = f"{quoted(job.spec.name or job.id)} is a sweep, which runs as its trials."
+        return Refusal(409, "not_running", message, hint=hint)
+    hint = f"`springtide explain {job.id}` says why it waits." if not job.state.final else ""
     return Refusal(409, "not_running", f"The job does not run: its state is {job.state}.", hint=hint)

@@ -13,7 +13,6 @@ from springtide.scheduler.engine.state.lifecycle import deadline
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.store.records import JobRecord
 
-
 SETTLED: Final = 60.0
 """Time after which the speed of an attempt is known, however few steps it has made, in seconds."""
 SETTLED_PART: Final = 0.05
