@@ -84,7 +84,7 @@ def money(number: float) -> str:
 
     One that is smaller than half of the last, and not 0, is ``< 0.01``.
     """
-    rounded = Decimal(repr(float(number))).quantize(CENT, ROUND_HALF_UP)
+    rounded = Decimal(str(float(number))).quantize(CENT, ROUND_HALF_UP)
     if number and not rounded:
         return f"< {CENT}"
     return f"{int(rounded):,d}" if rounded == int(rounded) else f"{rounded:,f}"

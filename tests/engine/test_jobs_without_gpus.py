@@ -16,7 +16,7 @@ GROUPS = {
     "lab": {"quota": 4, "ranges": wire.JobRanges(jobs_without_gpus=2)},
     "vision": {"quota": 2, "parent": "lab"},
     "speech": {"quota": 2, "parent": "lab", "ranges": wire.JobRanges(jobs_without_gpus=1)},
-    "none": {"quota": 1, "ranges": wire.JobRanges(jobs_without_gpus=0)},
+    "gpus only": {"quota": 1, "ranges": wire.JobRanges(jobs_without_gpus=0)},
     "susan": {"quota": 2},
 }
 
@@ -117,7 +117,7 @@ async def test_a_project_has_its_own_number_or_that_of_the_project_above(groups:
 @pytest.mark.parametrize(
     ("project", "asked", "field", "words"),
     [
-        ("none", {}, "gpus", "Jobs of project “none” have at least 1 GPU per worker: none without GPUs may run."),
+        ("gpus only", {}, "gpus", "Jobs of project “gpus only” have at least 1 GPU per worker: none without GPUs"),
         ("susan", {"workers": 3}, "workers", "A job without GPUs has one worker; 3 were asked for."),
         ("susan", {"gpu_types": ["a100"]}, "gpu_types", "gpu_types is “a100”, which is about GPUs"),
         ("susan", {"require": "node"}, "require", "require is “node”, which is about GPUs, and the job asks for"),

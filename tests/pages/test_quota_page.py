@@ -118,11 +118,11 @@ def test_quotas_are_edited_in_place_and_what_does_not_add_up_or_is_no_number_is_
     expect(admin.get_by_test_id("refusal-vision")).to_contain_text("there are 3 build GPUs")
 
     for field, typed, expected in (
-        ("quota", "-1", "a whole number from 0, or the word unlimited"),
+        ("quota", "-1", "a whole number from 0 to 1000000, or the word unlimited"),
         ("quota", "2.5", "a whole number from 0"),
         ("quota", "", "a whole number from 0"),
         ("weight", "heavy", "a number from 0"),
-        ("limit", "1e9", "a whole number from 0, or nothing for no limit"),
+        ("limit", "1e9", "a whole number from 0 to 1000000, or nothing for no limit"),
     ):
         admin.get_by_test_id(f"edit-{field}-nlp").fill(typed)
         admin.get_by_test_id("save-nlp").click()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,12 @@ def test_a_death_amid_a_copy_leaves_no_folder(pool: Pool) -> None:
     def copied() -> list[Path]:
         return [*pool.jobs.glob("*/checkpoints/.00000002.new/part1*")]
 
-    with pytest.raises(httpx.ReadTimeout):
-        pool.call("POST", f"/jobs/{job}/fork", json={}, timeout=1.0)
-    pool.until(lambda: bool(copied()))
-    pool.service.kill()
+    with ThreadPoolExecutor(1) as thread:
+        fork = thread.submit(pool.call, "POST", f"/jobs/{job}/fork", json={}, timeout=60.0)
+        pool.until(lambda: bool(copied()))
+        pool.service.kill()
+        with pytest.raises(httpx.TransportError):
+            fork.result()
     assert pool.unrecorded == pool.folders - {job}
     pool.service.start()
     pool.until(lambda: not pool.unrecorded)

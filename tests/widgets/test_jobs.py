@@ -64,6 +64,15 @@ def hold(pool_of, until):
 # ---------- what runs
 
 
+@pytest.fixture
+def interruptible():
+    """Interrupts raise `KeyboardInterrupt`, also where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_work_is_sent_waits_for_the_answer_and_names_the_job(pool, monkeypatch, capsys):
     submit, before = Client.submit, signal.getsignal(signal.SIGINT)
 

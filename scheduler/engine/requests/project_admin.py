@@ -81,7 +81,7 @@ def _changes(edit: wire.ProjectEdit, types: KnownTypes, before: Project | None =
 def _check_weight(weight: float) -> None:
     """Raise `Refusal` for a weight so small that nothing can be divided by it, or a negative zero."""
     if 0 < weight < LEAST_WEIGHT or (weight == 0 and copysign(1, weight) < 0):
-        message = f"weight is {weight!r}; expected 0 or a number from {LEAST_WEIGHT:f} up to 1000000."
+        message = f"weight is {wording.given(weight)}; expected 0 or a number from {LEAST_WEIGHT:f} up to 1000000."
         raise Refusal(
             422, "invalid", message, field="weight", hint="With 0 it gets no idle GPUs beyond its quota."
         )

@@ -205,7 +205,7 @@ export class NeedsList {
       for (const { method, path, body } of calls) await call(method, path, body ?? undefined);
       this.asking = null;
     } catch (error) {
-      this.refusals.set(need.id, `${error.message} ${error.hint ?? ""}`.trim());
+      this.refusals.set(need.id, error.message);
     }
     try {
       this.list = await call("GET", "needs");
