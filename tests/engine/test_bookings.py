@@ -236,6 +236,16 @@ async def test_a_drain_of_an_admin_outlasts_a_maintenance(two):
     assert node(two, "one").drain.why == "broken"
 
 
+async def test_a_drain_that_ends_within_a_maintenance_is_accepted_and_opens_nothing(two):
+    await booked(two, "one", start=0, hours=2)
+    until = two.clock.now + HOUR
+    await two.engine.drain_node(wire.DrainRequest(node="one", why="a fan", until=until), "bob")
+    await two.later(HOUR)
+    assert not node(two, "one").available
+    await two.later(HOUR)
+    assert node(two, "one").available
+
+
 async def test_a_booking_drains_its_node_at_once_when_the_drain_of_an_admin_ends(two):
     made = await booked(two, "one", start=0)
     booking = made.booking.number

@@ -35,7 +35,8 @@ def drain(transaction: Transaction, request: wire.DrainRequest, by: str) -> None
     check_until(request.until, now)
     said = (request.why.strip(), request.finish, request.until)
     if request.gpu is None:
-        before = transaction.drains.get(node.name)
+        known = transaction.drains.get(node.name)
+        before = None if known is None or known.booking is not None else known  # a booking goes on by itself
         check_kept(before, request.until, by, f"drained {given(node.name)}", "undrain it")
         _drain_node(transaction, node, DrainRecord(node.name, by, now, *said))
     else:

@@ -53,10 +53,7 @@ MAX_BACKFILL = 64
 def fulfil_reservations(builder: PlanBuilder) -> None:
     """Drop the reservations that cannot be met, the last first; start jobs whose reserved GPUs are free."""
     state = builder.state
-    in_order = sorted(
-        state.awaiting.values(),
-        key=lambda job: (is_delayed(state, job), -job.priority, job.submitted, job.id),
-    )
+    in_order = sorted(_in_order_of_waiting(state), key=lambda job: is_delayed(state, job))
     for leaf, job in builder.undecided(reversed(in_order)):
         if not state.pool.are_allocatable(job.reserved) or avoids(job, job.reserved):
             builder.drop_reservation(job, "reservation-lost")
@@ -103,10 +100,12 @@ def start_elsewhere(builder: PlanBuilder) -> None:
 
     The GPUs that become free later are for others then: no job borrows while an owner waits.
     """
+    if not builder.state.awaiting:
+        return
     free = FreeGpus(builder)
     tried: set[PlacementConstraints] = set()
     for leaf, job in builder.undecided(_in_order_of_waiting(builder.state)):
-        if free.state.pool.max_free < job.gpus or job.not_before > builder.now:
+        if builder.state.pool.max_free < job.gpus or job.not_before > builder.now:
             continue
         constraints = request_of(leaf, job).scheduling_class.constraints
         if constraints in tried or is_delayed(builder.state, job) or not admission.guaranteed(leaf, 0):
