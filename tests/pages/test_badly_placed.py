@@ -6,10 +6,12 @@ import re
 import sys
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 from pools.pages_service import Service
 
 from springtide.scheduler.engine.placements.speed import STEPS, Placed, Speed, Work
+from springtide.scheduler.engine.state import pace
 from springtide.scheduler.model import Spread
 
 Visit = Callable[..., Page]
@@ -24,7 +26,10 @@ time.sleep(600)
 TOLD = "It runs on one node: jobs like it were 1.7 times as fast in one GPU link island (3 runs there against 4"
 
 
-def test_a_job_that_sits_badly_says_what_that_costs(visit: Visit, service: Service) -> None:
+def test_a_job_that_sits_badly_says_what_that_costs(
+    visit: Visit, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "SETTLED", 1.0)
     work = Work("vision", "susan", "train")
     gpu_type = service.engine.gpu_types()[0]
     for level, speed, runs in (("island", 1.7, 3), ("node", 1.0, 4)):

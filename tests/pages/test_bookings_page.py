@@ -154,6 +154,7 @@ def test_a_mistake_is_beside_its_field(
 def test_a_maintenance_is_made_and_changed_by_keyboard(visit: Visit, service: Service) -> None:
     page = visit("admin", "pool")
     page.get_by_test_id("booking-make").press("Enter")
+    expect(page.get_by_role("dialog", name="Book").locator(":focus")).to_have_count(1)
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_test_id("booking-kind-nodes")).to_be_focused()
