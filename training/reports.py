@@ -42,7 +42,6 @@ class Reports:
         self._thinning = Thinning(clock())
         self._held: Dict[str, bytes] = {}
         self._notice = b""
-        self._torn = b""
         self._lacks_room = False
         self._warned: Set[str] = set()
         self.values: Dict[str, Union[float, str]] = {}
@@ -201,9 +200,9 @@ class Reports:
         """Append lines to the file, and before them what found no room earlier; return whether that was done."""
         assert self._path is not None
         try:
-            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                data = b"".join([self._torn, self._notice, *self._held.values(), lines])
+                data = b"".join([_line_end(file), self._notice, *self._held.values(), lines])
                 is_whole = os.write(file, data) == len(data)
             finally:
                 os.close(file)
@@ -211,11 +210,16 @@ class Reports:
             self._lacks_room = error.errno in FULL
             return False
         self._lacks_room = not is_whole
-        self._torn = b"" if is_whole else b"\n"
         if is_whole:
             self._notice = b""
             self._held.clear()
         return is_whole
+
+
+def _line_end(file: int) -> bytes:
+    """Return the end that the last line lacks: full disks cut lines, and programs write some of their own."""
+    size = os.fstat(file).st_size
+    return b"\n" if size and os.pread(file, 1, size - 1) != b"\n" else b""
 
 
 def _number(name: str, value: Any) -> float:

@@ -175,6 +175,16 @@ def test_reports_that_find_no_room_are_merged_until_there_is_some(tmp_path: Path
     assert [(line["step"], line["saved"]) for line in found[-2:]] == [(10, False), (10, True)]
 
 
+def test_a_line_of_the_program_without_an_end_takes_no_later_report_with_it(place) -> None:
+    job = Job(place.environment(attempt=1))
+    with Path(place.environment()["SPRINGTIDE_REPORT"]).open("a") as own:
+        own.write('{"step": 1}')
+    job.returned(told_to_stop=False)
+    own_line, returned = place.reports()
+    assert own_line == {"step": 1}
+    assert returned["milestone"] == "returned"
+
+
 def test_that_reports_are_thinned_out_is_said_once_in_the_log(tmp_path: Path, capfd) -> None:
     reports = Reports(str(tmp_path / "reports.jsonl"), 1, clock=Clock())
     for step in range(1000):
