@@ -17,6 +17,7 @@ import linecache
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from contextlib import contextmanager, suppress
@@ -100,6 +101,16 @@ def run_function(path: Path, changes: Sequence[str] = ()) -> None:
         fail(job, "ResultError", message, f"springtide.ResultError: {message}")
     job.wait_for_reports()
     program.returned(told_to_stop=told_to_stop)
+    _name_threads_that_run_on()
+
+
+def _name_threads_that_run_on() -> None:
+    """Say in the log which threads the end of the process waits for."""
+    main = threading.main_thread()
+    names = sorted(each.name for each in threading.enumerate() if each is not main and not each.daemon)
+    if names:
+        threads = "its thread {} does" if len(names) == 1 else "its threads {} do"
+        warn("The function has returned. The job ends when " + threads.format(", ".join(names)) + ".")
 
 
 def _read(payload: Payload) -> Dict[str, Any]:

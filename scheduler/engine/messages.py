@@ -210,6 +210,11 @@ def succeeded(lost_result: str = "", *, returned: bool | None = None) -> Reason:
     return Reason("engine-succeeded", {"lost_result": lost_result} if lost_result else {})
 
 
+def succeeded_before(ended: Exit, lost_result: str) -> Reason:
+    """Return the function of the job had returned before its process ended in another way than with exit code 0."""
+    return Reason("engine-succeeded", {**_code_or_signal(ended), **succeeded(lost_result).params})
+
+
 def finished_by(by: str) -> Reason:
     """Return a user marked the job as finished."""
     return Reason(FINISHED, {"by": by})
@@ -312,13 +317,16 @@ def failed(ended: Exit, retry: int = 0, retries: int = 0) -> Reason:
     """Return the attempt failed; with ``retry``, it is tried again."""
     what = "exit" if ended.kind is ExitKind.EXITED else ended.kind.value
     params: dict[str, str | int | float | tuple[str, ...] | None] = {"kind": what, "detail": ended.detail}
-    if ended.signal is not None:
-        params["signal"] = _signal_name(ended.signal)
-    elif ended.code is not None:
-        params["code"] = ended.code
+    params |= _code_or_signal(ended)
     if retry:
         params |= {"retry": retry, "retries": retries}
     return Reason("engine-failed", params)
+
+
+def _code_or_signal(ended: Exit) -> dict[str, str | int]:
+    if ended.signal is not None:
+        return {"signal": _signal_name(ended.signal)}
+    return {} if ended.code is None else {"code": ended.code}
 
 
 def _signal_name(number: int) -> str:

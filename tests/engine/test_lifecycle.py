@@ -58,13 +58,22 @@ def observe(record, phase, **more: Any):
 
 
 def gone(
-    record, code=None, *, signal=None, kind=ExitKind.EXITED, at=200.0, paused=False, detail="", complete=False
+    record,
+    code=None,
+    *,
+    signal=None,
+    kind=ExitKind.EXITED,
+    at=200.0,
+    paused=False,
+    detail="",
+    complete=False,
+    returned=None,
 ):
     return observe(
         record,
         AttemptPhase.GONE,
         started=record.live.started,
-        exit=Exit(kind, at, code, signal, paused, detail=detail, complete=complete),
+        exit=Exit(kind, at, code, signal, paused, detail=detail, complete=complete, returned=returned),
     )[0]
 
 
@@ -217,6 +226,33 @@ def test_a_start_ends_the_count_of_blocked_ones():
     assert record.standing.blocks == 0
     record = gone(lifecycle.start(record, PLACE, WHY, 400.0)[0], at=410.0, **ENDS["blocked"])
     assert record.standing.not_before == 420.0
+
+
+@pytest.mark.parametrize("before", [before for before in BEFORE if "cancelled" not in before])
+@pytest.mark.parametrize(
+    "end",
+    [{"signal": 9}, {"code": 139}, {"kind": ExitKind.LOST}, {"kind": ExitKind.EVICTED, "signal": 15}],
+    ids=str,
+)
+def test_a_function_that_has_returned_has_succeeded_however_its_process_ends(before, end):
+    """A thread of it, or what runs at its exit, may outlive it until something ends the process."""
+    record = gone(BEFORE[before](running()), complete=True, returned=True, **end)
+    assert record.state is JobState.SUCCEEDED
+
+
+def test_the_end_of_a_process_after_its_function_is_said():
+    record = gone(running(), signal=9, complete=True, returned=True)
+    assert sentences.text(record.standing.reason) == (
+        "It has finished. Its function or notebook had returned; then its process was ended by SIGKILL."
+    )
+
+
+def test_the_first_process_of_a_gang_returns_for_itself_alone():
+    two = (Worker(0, "train", (0,)), Worker(1, "train", (1,)))
+    record = observe(
+        lifecycle.start(job(workers=2, gpus=1, retries=0), two, WHY, 100.0)[0], AttemptPhase.RUNNING, started=100.0
+    )[0]
+    assert gone(record, code=1, complete=True, returned=True).state is JobState.FAILED
 
 
 @pytest.mark.parametrize("before", BEFORE)

@@ -298,6 +298,16 @@ def test_a_function_that_returned_says_so_unless_it_may_have_been_told_to_stop(p
     assert [each["milestone"] for each in place.reports() if "milestone" in each] == said
 
 
+def test_threads_that_outlive_the_function_are_named_in_the_log(place, call) -> None:
+    starts = (
+        "def f():\n    import threading, time\n"
+        "    threading.Thread(target=time.sleep, args=(0.3,), name='upload').start()\n    return 3"
+    )
+    code, _, err = call(by_value(starts))
+    assert (code, pickle.loads((place.output / "result.pkl").read_bytes())) == (0, 3)
+    assert err == "springtide: The function has returned. The job ends when its thread upload does.\n"
+
+
 def test_a_result_that_cannot_be_pickled_fails_no_training_and_its_text_is_kept(place, call) -> None:
     code, _, err = call(by_value("def f(): return (i for i in [1])"))
     assert code == 0

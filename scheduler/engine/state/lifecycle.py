@@ -499,6 +499,9 @@ def _verdict(
     if clean and (ended.complete or not told_to_stop):
         why = messages.succeeded(lost_result=job.standing.lost_result, returned=ended.returned)
         return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
+    if ended.complete and ended.returned and len(attempt.placement) == 1:
+        why = messages.succeeded_before(ended, lost_result=job.standing.lost_result)
+        return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
     if job.standing.stopping == messages.TIME_LIMIT:
         why = _time_is_up(job)
         if job.rules.passes_at_limit:
