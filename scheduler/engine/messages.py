@@ -211,7 +211,7 @@ def succeeded(lost_result: str = "", *, returned: bool | None = None) -> Reason:
 
 
 def succeeded_before(ended: Exit, lost_result: str) -> Reason:
-    """Return the function of the job had returned before its process ended in another way than with exit code 0."""
+    """Return the function of the job had returned before its process ended, with another exit code than 0."""
     return Reason("engine-succeeded", {**_code_or_signal(ended), **succeeded(lost_result).params})
 
 
