@@ -34,6 +34,17 @@ MAX_ENDS = 8
 """Maximum number of ends of minimum run times that are tried for the soonest pause."""
 
 
+def closeness(state: ClusterState, job: Job) -> tuple[bool, bool, int]:
+    """Return an order of GPU types by how little a waiting job lacks on them: leave, room, the roomiest node."""
+    leaf = state.tree.leaves.get(job.project)
+    if leaf is None or job.phase is not Phase.WAITING:
+        return False, False, 0
+    pool = state.pool
+    within = pool.suitable((), job.per_gpu)
+    has_room = pool.slots(job.gpus, within) >= job.min_workers
+    return _refused(state, job, leaf) is None, has_room, _most_free(pool, within)
+
+
 def reason(memo: Memo, job: Job, now: float) -> Reason:
     """Return why the job does not run, or that it runs, with the GPU type of the numbers."""
     why = _reason(memo, job, now)
@@ -216,11 +227,16 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
     return Reason("too-soon", {**about, "seconds": ceil(search.retry_at - now), "until": search.retry_at})
 
 
+def _most_free(pool: NodePool, within: int) -> int:
+    """Return the largest number of free GPUs on one of these nodes."""
+    roomiest = next(pool.roomiest_first(within), None)
+    return 0 if roomiest is None else roomiest.free.bit_count()
+
+
 def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, position: int) -> dict[str, Param]:
     """Return the job's needs, the free GPUs, and the usage and quota of ``project_node``."""
     pool = state.pool
     within = pool.suitable(job.gpu_types, job.per_gpu)
-    roomiest = next(pool.roomiest_first(within), None)
     about: dict[str, Param] = {
         "project": job.project,
         "place": position,
@@ -233,10 +249,10 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
         "gpu_types": tuple(job.gpu_types),
         "require": job.require,
         "free": pool.free,
-        "node": None if roomiest is None else roomiest.name,
-        "node_free": 0 if roomiest is None else roomiest.free.bit_count(),
+        "node_free": _most_free(pool, within),
         "room": pool.slots(job.gpus, within),
         "reserved": pool.reserved,
+        "idle_reserved": pool.idle_reserved,
     }
     if state.goes_by_run_times:
         about["usual_runtime"] = job.usual_runtime

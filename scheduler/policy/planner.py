@@ -161,12 +161,17 @@ class Planner:
         return plan
 
     def reason(self, job_id: str, now: float) -> Reason:
-        """Return why a job waits. Raises `KeyError` for an unknown job."""
+        """Return why a job waits: of several GPU types, on the one where it is closest to a start.
+
+        Raises `KeyError` for an unknown job.
+        """
         self._pass_time(now)
-        memo = self._memos[self._places[job_id][0]]
+        job = self._jobs[job_id]
+        memos = [self._memos[gpu_type] for gpu_type in self._places[job_id]]
+        memo = max(memos, key=lambda memo: diagnosis.closeness(memo.state, job)) if len(memos) > 1 else memos[0]
         memo.state.pass_time(now)
         memo.state.update_shares()
-        job, avoid = self._jobs[job_id], memo.state.jobs[job_id].avoid
+        avoid = memo.state.jobs[job_id].avoid
         return diagnosis.reason(memo, structs.replace(job, avoid=avoid) if avoid else job, now)
 
     def impossible(self, job_id: str) -> tuple[Cause, ...]:

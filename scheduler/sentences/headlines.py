@@ -304,6 +304,8 @@ def _room(p: Params) -> Parts:
         yield Part(f"Waiting for {_request(p)} in one {_label(p, 'require')}.", f"Waiting for {_request(p)}.")
     elif many > 1:
         yield _waiting(_request(p), f"{f'room for {amount(room)}' if room else 'no room'} now")
+    elif not free and (idle := number(p, "idle_reserved")):
+        yield _waiting(_request(p), f"{amount(idle)} idle {plural(idle, 'one is', 'ones are')} reserved")
     elif need == 1 or not free:
         yield _waiting(_request(p), "none is free")
     else:

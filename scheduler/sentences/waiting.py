@@ -226,18 +226,22 @@ def _next(_: Params) -> Sentences:
 def _room(p: Params) -> Sentences:
     """Yield the job's request, the free GPUs, and the usage of its project."""
     need, workers, free, room = (number(p, key) for key in ("gpus", "workers", "node_free", "room"))
+    aside, idle = number(p, "reserved"), number(p, "idle_reserved")
     what = _workers(p) if workers > 1 else _gpus(p)
     level = p.get("require")
     if room >= workers and level is not None:
         yield state(f"Waiting for {what} in one {labelled(str(level))}: none has room.")
     elif workers > 1:
         yield state(f"Waiting for {what}: {f'room for {amount(room)}' if room else 'no room'} now.")
+    elif not free and idle:
+        reserved = f"{amount(idle)} idle {plural(idle, 'one is', 'ones are')} reserved for others"
+        yield state(f"Waiting for {what}{' on one node' if need > 1 else ''}: {reserved}.")
     elif need == 1 or not free:
         yield state(f"Waiting for {what}{' on one node' if need > 1 else ''}: none is free.")
     else:
         yield state(f"Waiting for {what} on one node: no node has more than {amount(free)} free.")
     yield from _suitable(p)
-    if aside := number(p, "reserved"):
+    if aside and (free or not idle):
         yield state(f"Reserved for others: {typed_gpus(p, aside)}.")
     yield from _full_groups(p)
     yield state(f"The project {quoted_name(p, 'at')} {_holds(p)}.")

@@ -165,3 +165,18 @@ def test_who_reclaims_within_quota_borrows_nothing_beyond_its_share_in_the_same_
 
     assert kinds(decided) == [("Start", "elastic"), ("Pause", "x"), ("Reserve", "w")]
     assert decided.decisions[0].placement == on("half", 0)
+
+
+def test_a_job_that_accepts_several_types_says_what_is_free_of_any_of_them() -> None:
+    found = rest(
+        [
+            job("x", "b", 4, gpu_types=["t4"], placed=["cheap"]),
+            job("y", "b", 3, gpu_types=["a100"], placed=["fast"]),
+            job("wide", "a", 2, gpu_types=BOTH),
+        ],
+        {"a": {}, "b": {"t4": 4, "a100": 4}},
+    )
+
+    assert nodes(found)["wide"] is None
+    said = sentences.text(found.planner.reason("wide", found.now))
+    assert said.startswith("Waiting for 2 t4 or a100 GPUs on one node: no node has more than 1 free.")

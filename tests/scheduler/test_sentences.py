@@ -101,6 +101,7 @@ ROOM = {
     "node_free": (0, 1, 3),
     "room": (0, 1, 9),
     "reserved": (0, 1, 2),
+    "idle_reserved": (0, 1, 2),
 }
 SHARE = {**ROOM, "would_hold": (1, 9), "may_hold": (0, 1, 3), "own": (0, 1)}
 
@@ -596,6 +597,18 @@ def test_gpus_reserved_for_other_jobs_are_named_beside_what_the_project_would_ho
     about |= {"gpus": 2, "workers": 1, "free": 2, "node_free": 2, "room": 1, "reserved": 2, "place": 1}
     text = sentences.text(Reason("share-used", {**about, "would_hold": 4, "may_hold": 2}))
     assert "Its share is 2 now; with this job and 2 GPUs reserved for others it holds 4." in text
+
+
+def test_idle_gpus_that_are_reserved_are_said_where_none_is_free() -> None:
+    about: dict[str, Any] = {"at": "vision", "gpus": 2, "workers": 1, "held": 2, "quota": 2, "node_free": 0}
+    both = {"gpu_types": ("a100", "h100"), "of_type": "h100", "place": 1}
+    waits = Reason("no-room", {**about, **both, "reserved": 3, "idle_reserved": 1})
+    assert sentences.headline(waits).startswith("Waiting for 2 a100 or h100 GPUs: 1 idle one is reserved.")
+    assert sentences.text(waits).startswith(
+        "Waiting for 2 a100 or h100 GPUs on one node: 1 idle one is reserved for others. The project “vision”"
+    )
+    some_free = Reason("no-room", {**about, "node_free": 1, "reserved": 3, "idle_reserved": 1, "place": 1})
+    assert "1 free. Reserved for others: 3 GPUs." in sentences.text(some_free)
 
 
 def test_a_limit_below_the_need_of_the_job_is_not_said_to_help_when_others_end() -> None:

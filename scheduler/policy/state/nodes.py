@@ -72,7 +72,8 @@ class NodePool:
     """The nodes with GPUs of one type. Nodes that are not available count as having no free GPU.
 
     ``all`` are the available ones, ``buckets`` the nodes by their number of free GPUs, ``free`` is the number of
-    all free GPUs, ``levels`` has the nodes of each topology domain by level and domain. ``closing`` has the nodes
+    all free GPUs, ``reserved`` that of all reserved ones, ``idle_reserved`` of those among them that nobody holds.
+    ``levels`` has the nodes of each topology domain by level and domain. ``closing`` has the nodes
     that close, with the time at which jobs leave them. All changes are recorded in ``undo``.
     """
 
@@ -85,6 +86,7 @@ class NodePool:
         self.by_name = {node_state.name: node_state for node_state in self.node_states}
         self.levels: dict[str, dict[str, int]] = {}
         self.reserved = 0
+        self.idle_reserved = 0
         self.free = sum(node_state.free.bit_count() for node_state in self.node_states)
         available = [node_state for node_state in self.node_states if node_state.allocatable]
         self.all = mask_of(node_state.index for node_state in available)
@@ -241,9 +243,11 @@ class NodePool:
         """Set which GPUs of the node the job holds, and which are reserved."""
         before = node.jobs.get(job_id, 0)
         self.undo.record(self._set, node, job_id, before, node.reserved)
+        held = (node.held & ~before) | mask
         self.reserved += reserved.bit_count() - node.reserved.bit_count()
+        self.idle_reserved += (reserved & ~held).bit_count() - (node.reserved & ~node.held).bit_count()
         node.reserved = reserved
-        node.held = (node.held & ~before) | mask
+        node.held = held
         if mask:
             node.jobs[job_id] = mask
         else:

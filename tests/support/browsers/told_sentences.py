@@ -169,7 +169,8 @@ HEADLINES: list[tuple[str, Rule]] = [
     (r"(?P<number>\d+) GPUs? reserved\.", _of_job("needs")),
     (r"Starts when pausing jobs have stopped\.", _is("waits", True)),
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: on one node)?: "
-     r"(?:(?P<none>none is free)|\d+ (?:is|are) free|(?:no room|room for \d+) now)\."), _waiting),
+     r"(?:(?P<none>none is free|\d+ idle ones? (?:is|are) reserved)|"
+     r"\d+ (?:is|are) free|(?:no room|room for \d+) now)\."), _waiting),
     (r"(?P<number>\d+) GPUs? (?:is|are) being freed for it(?: by .+)?\.", _of_job("needs")),
     ((r"(?P<number>\d+) GPUs? reserved: (?:starts when .+ ends?|"
       r"(?:\d+ jobs?|“.+”) can be paused in [\w ]+ \(minimum run time\))\."), _of_job("needs")),
@@ -224,7 +225,8 @@ RULES: list[tuple[str, Rule]] = [
     (rf"The project “(?P<project>[^”]+)” asked for its \d+ GPUs? back, for the job {JOB}(?: of “[^”]+”)?\.",
      lambda _, found: [(("project of", found["job"]), found["project"])]),
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: each)?(?: on one node)?: "
-     r"(?:(?P<none>none is free)|no node has more than \d+ free|(?:no room|room for \d+) now)\."),
+     r"(?:(?P<none>none is free|\d+ idle ones? (?:is|are) reserved for others)|"
+     r"no node has more than \d+ free|(?:no room|room for \d+) now)\."),
      _waiting),
     (rf"Reserved for others: (?P<gpus>\d+) {TYPED}\.", lambda _, found: [
         (("reserved", found["type"]), int(found["gpus"]))
