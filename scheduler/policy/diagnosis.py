@@ -93,6 +93,7 @@ def _closes(state: ClusterState, job: Job, leaf: ProjectNode, now: float) -> Rea
         "known": int(timetable.is_known(job)),
         "saves": int(job.saved is not None),
         "preemptible": int(job.preemptible),
+        "only_there": int(only_there),
     }
     limit = leaves - now + job.served / (job.workers * job.gpus) - FOR_THE_CHANGE
     if free_there is not None and leaves - now >= SHORTEST_STAY:

@@ -229,7 +229,7 @@ def _node_closes(p: Params) -> Sentences:
     nodes = [labelled(name) for name in names(p, "nodes")]
     what = f"The {plural(len(nodes), 'node', 'nodes')} {listed(nodes)} {plural(len(nodes), 'closes', 'close')}"
     yield cause(f"{what} for maintenance.")
-    yield follows("It runs again when GPUs are free elsewhere, or afterwards.")
+    yield follows("It runs again by itself as soon as GPUs are free for it.")
 
 
 def _preempted(p: Params) -> Sentences:

@@ -493,7 +493,7 @@ def _node_closes(p: Params) -> Parts:
 
 def _limit_lowered(p: Params) -> Parts:
     if p.get("budget_of"):
-        yield f"{_name(p, 'at')} is over its budget, and has {gpus(number(p, 'limit'))}."
+        yield f"{_name(p, 'at')} was over its budget, which left it {gpus(number(p, 'limit'))}."
     else:
         yield f"The limit of {_name(p, 'at')} was lowered to {amount(number(p, 'limit'))}."
 

@@ -162,7 +162,9 @@ def _closes(p: Params) -> Sentences:
     where = f"The {plural(len(nodes), 'node')} {listed(nodes)} {plural(len(nodes), 'has', 'have')} maintenance"
     yield state(f"{where} from {p.get('starts')} to {p.get('ends')}.")
     yield from detail(p)
-    yield follows("If it still runs then, it is asked to save, is paused, and runs again elsewhere or afterwards.")
+    yield follows(
+        "If it still runs then, it is asked to save, is paused, and runs again as soon as GPUs are free for it."
+    )
 
 
 def _not_finite(p: Params) -> Sentences:

@@ -280,7 +280,7 @@ def _closes_first(p: Params) -> Sentences:
     yield state(f"It does not start on {where} now: {when}.")
     yield from detail(p)
     yield state(_needs(p))
-    yield follows("It can start there afterwards, and elsewhere before that.")
+    yield follows(f"It can start there afterwards{'' if p.get('only_there') else ', and elsewhere before that'}.")
     if limit := real(p, "limit"):
         yield change(f"It could start now with a time limit of {duration(limit // 60 * 60)}.")
 
@@ -293,6 +293,8 @@ def _needs(p: Params) -> str:
     if not p.get("known") and not p.get("saves"):
         return f"How long it runs is unknown, and it {cannot}."
     if p.get("saves") and p.get("preemptible"):
+        if not p.get("known"):
+            return "How long it runs is unknown; the time left is too short for a pause."
         return f"It needs about {roughly(real(p, 'needs'))}; the time left is too short for a pause to pay."
     return f"It needs about {roughly(real(p, 'needs'))}, and {cannot}."
 

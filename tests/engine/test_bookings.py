@@ -652,7 +652,7 @@ async def test_a_job_that_runs_names_the_maintenance_that_will_pause_it(two):
     await booked(two, "one", "two", start=1, why="A fan")
     why = (await two.job(long.id)).reason
     assert f"The node {node} has maintenance from 1970-01-12 14:46 UTC to 1970-01-12 15:46 UTC. A fan." in why.text
-    assert "it is asked to save, is paused, and runs again elsewhere or afterwards." in why.text
+    assert "it is asked to save, is paused, and runs again as soon as GPUs are free for it." in why.text
     assert "maintenance" not in (await two.job(short.id)).reason.text, "its time limit ends it before"
 
 

@@ -129,7 +129,7 @@ async def test_beyond_it_jobs_run_only_within_the_quota_until_the_month_ends(poo
     assert "lowered" not in paused.reason.text
     assert pool.engine.idle_gpus().why == ["1 job waits for the budget of its project."]
     assert paused.reason.text.count(spent) == 1
-    assert paused.reason.headline == "“susan” is over its budget, and has 2 GPUs."
+    assert paused.reason.headline == "“susan” was over its budget, which left it 2 GPUs."
     assert view(pool).text == rule
     assert next(each.limit for each in pool.engine.pool().projects if each.name == "susan") is None
 

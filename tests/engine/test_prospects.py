@@ -126,5 +126,5 @@ async def test_before_a_maintenance_no_further_node_is_asked_for(make_pool: Any,
     job = (await pool.submit("susan", gpus=2)).id
     await pool.idle()
     said = await explained(pool, members)(job)
-    assert "It can start there afterwards, and elsewhere before that. Likely starts in about 2 h." in said
+    assert "It can start there afterwards. Likely starts in about 2 h." in said
     assert "more node" not in said

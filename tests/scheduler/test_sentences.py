@@ -235,6 +235,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
             "known": (0, 1),
             "saves": (0, 1),
             "preemptible": (0, 1),
+            "only_there": (0, 1),
             "limit": (0, 5_400),
         }
     ],
