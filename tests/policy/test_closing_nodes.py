@@ -100,11 +100,11 @@ def test_a_job_that_cannot_be_paused_and_may_run_for_ever_waits_until_the_node_o
     assert starts(pool.plan(OPENS)) == {"w"}
 
 
-@pytest.mark.parametrize(("gpus", "says"), [(4, "there afterwards."), (2, "there afterwards, and elsewhere before")])
+@pytest.mark.parametrize(("gpus", "says"), [(4, "afterwards."), (2, "afterwards, and elsewhere before")])
 def test_a_job_that_fits_only_on_nodes_that_close_is_not_sent_elsewhere(gpus: int, says: str) -> None:
     elsewhere = structs.replace(running("r", gpus=2), placement=(Worker(0, "open", (0, 1)),))
     pool = planner(waiting(gpus=gpus, time_limit=50_000.0), elsewhere)
-    assert f"It can start {says}" in sentences.text(pool.reason("w", 0.0))
+    assert f"It can start there {says}" in sentences.text(pool.reason("w", 0.0))
 
 
 def test_a_run_time_that_nobody_knows_is_not_given_as_a_number() -> None:
