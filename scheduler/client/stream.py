@@ -28,6 +28,8 @@ FINAL: Final = frozenset({400, 401, 403, 404, 422})
 class EventStream:
     """Iterate over events, reconnecting after a lost connection.
 
+    If none of the events before had an id from which the next connection could read on, that begins with a
+    ``refetch``: events may have been missed.
     Raises `PoolError` if the pool refuses the stream for good: an expired token, an unknown job. ``stop`` ends the
     iteration at the next event or heartbeat once it is set.
     """
@@ -39,6 +41,7 @@ class EventStream:
         self._job = job
         self._last = last_event_id
         self._stop = stop or threading.Event()
+        self._begun = False
         self._backoff = Backoff(FIRST_WAIT_S, LONGEST_WAIT_S)
 
     def __iter__(self) -> Iterator[Event]:
@@ -64,11 +67,13 @@ class EventStream:
             max_event=MAX_EVENT_BYTES,
             stop=self._stop,
         ) as received:
-            for sent in received:
-                if sent.data:
-                    event = self._event(sent)
-                    self._backoff.reset()
-                    yield event
+            may_miss = self._begun and self._last is None
+            for event in (self._event(sent) for sent in received if sent.data):
+                self._backoff.reset()
+                if may_miss:
+                    yield Event(kind="refetch", data={})
+                may_miss, self._begun = False, True
+                yield event
 
     def _event(self, sent: ServerSentEvent) -> Event:
         """Return the event. One without an id of its own repeats the last id, as the standard says."""

@@ -262,6 +262,17 @@ def test_events_go_on_after_a_break_from_the_last_one(peers):
     assert b"Last-Event-ID: 7\r\n" in server.requests[2]
 
 
+def test_a_break_before_the_first_event_with_an_id_says_that_events_may_have_been_missed(peers):
+    """The pool's own events have no id: what is recorded during the break would reach nobody."""
+    pool = peers.stream(b'event: pool\ndata: {"gpus":8}\n\n')
+    server = peers.start(None, pool, pool, peers.stream(b'id: 9\nevent: job\ndata: {"id":"b"}\n\n'))
+    with Client(server.url, "t") as client:
+        events: Any = client.events()
+        got = [next(events) for _ in range(5)]
+        events.close()
+    assert [event.kind for event in got] == ["pool", "refetch", "pool", "refetch", "job"]
+
+
 def test_line_separators_of_unicode_do_not_break_an_event(peers):
     data = {"name": "a\u2028b\x85c"}
     server = peers.start(peers.stream(b"id: 1\nevent: job\ndata: " + msgspec.json.encode(data) + b"\n\n"))
