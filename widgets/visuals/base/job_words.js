@@ -225,7 +225,8 @@ function heldWords(job) {
   return `Held ${gpuTime(job.gpu_seconds)}${attempts}.`;
 }
 
-function gpuTime(seconds) {
+/** GPU seconds in words: `12 min of GPU time`, `3.5 GPU hours`. */
+export function gpuTime(seconds) {
   return seconds < 3600 ? `${duration(seconds)} of GPU time` : `${amount(Math.round(seconds / 360) / 10)} GPU hours`;
 }
 

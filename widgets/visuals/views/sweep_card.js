@@ -11,6 +11,7 @@ import { trialCounts } from "../charts/trial_counts.js";
 import { cardActions, cardHeader, noteLine } from "./card_parts.js";
 import { rerunForm, rerunLine, submitterLine } from "./rerun_form.js";
 import { bestSchedule } from "./schedule.js";
+import { trialPauses } from "./trial_pauses.js";
 import { TABLE_BEGIN, trialTable } from "./trial_table.js";
 
 const MOST_CELLS = 32;
@@ -61,6 +62,7 @@ export function renderSweepCard(element, data, actions = {}) {
     trials.gpus > 0 && drawTrialGpus(trials, colour, data.simulated),
     job.error &&
       h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, clean(job.error)),
+    rows && trialPauses(rows, now),
     rows && h("div", { key: "chart", draw: (node) => renderParameterChart(node, { ...shown, rows: matching }) }),
     rows && bestSchedule(trials, rows),
     rows && trialTable(shown, state.view, choose),
