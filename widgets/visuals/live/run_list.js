@@ -1,5 +1,6 @@
 /** A person's jobs as a table that the server searches, sorts and pages, with a live card on demand. */
 
+import { markBeyond } from "../base/beyond.js";
 import { h, patch } from "../base/dom.js";
 import { button, emptyState } from "../base/glyphs.js";
 import { waits, wordsLast } from "../base/job_words.js";
@@ -73,7 +74,6 @@ class RunList {
   start() {
     const { element, feed, redraw } = this;
     for (const leaves of LEAVING) element.addEventListener(leaves, this.left);
-    element.addEventListener("scroll", scrolled, true);
     this.resizing.observe(element);
     this.watching = [feed.watchPool(redraw), feed.watchList(this.list, redraw)];
     feed.fetchPool();
@@ -90,7 +90,6 @@ class RunList {
     clearInterval(this.looking);
     this.resizing.disconnect();
     for (const leaves of LEAVING) this.element.removeEventListener(leaves, this.left);
-    this.element.removeEventListener("scroll", scrolled, true);
     this.view.stop();
     for (const { stop } of this.watching) stop();
   }
@@ -295,15 +294,6 @@ class RunList {
       return emptyState("No job has ended here yet.", "What succeeds, fails or is cancelled stays here.");
     return this.place.drawNone(filters.show === "active" ? "No job runs or waits here." : "No jobs here yet.");
   }
-}
-
-/** Says of the frame of a table whether columns of it are beyond its edge. */
-function markBeyond(frame) {
-  frame.toggleAttribute("data-beyond", frame.scrollWidth - frame.scrollLeft - frame.clientWidth > 1);
-}
-
-function scrolled({ target }) {
-  if (target.matches?.(".st-wide-table")) markBeyond(target);
 }
 
 function isNarrowed({ search, state, project, within, tag, archived }) {

@@ -12,7 +12,7 @@ import { cardActions, cardHeader, noteLine } from "./card_parts.js";
 import { rerunForm, rerunLine, submitterLine } from "./rerun_form.js";
 import { bestSchedule } from "./schedule.js";
 import { trialPauses } from "./trial_pauses.js";
-import { TABLE_BEGIN, trialTable } from "./trial_table.js";
+import { markFrames, TABLE_BEGIN, trialTable } from "./trial_table.js";
 
 const MOST_CELLS = 32;
 const NO_METRIC =
@@ -72,6 +72,7 @@ export function renderSweepCard(element, data, actions = {}) {
     rerunForm(data.editor),
     cardActions(data, actions, state, again, sweepButtons(job)),
   );
+  markFrames(element);
 }
 
 /** The rows that match the filter: the same array as long as rows and filter are unchanged. */
