@@ -9,8 +9,15 @@ import click
 
 from springtide.hub_extension.commands.text import one_line
 from springtide.scheduler.client import PoolError
+from springtide.scheduler.wording import given
 
 T = TypeVar("T")
+
+
+def refused(thing: str, error: PoolError) -> str:
+    """Return why a thing was refused on one line that names it, once."""
+    words = one_line(str(error))
+    return words if given(thing) in words else f"{thing}: {words}"
 
 
 def on_each(things: Sequence[T], act: Callable[[T], None]) -> None:

@@ -17,7 +17,7 @@ from springtide.scheduler.capture import submission, terminal_place, with_carrie
 from springtide.scheduler.client import Client, flags
 from springtide.scheduler.client.descriptions import checkpoint_rows
 from springtide.scheduler.wire import Job, Program, Surface, program_of
-from springtide.scheduler.wording import LONG_GIVEN, given, listed
+from springtide.scheduler.wording import LONG_GIVEN, count, given, listed, plural
 
 HEADS = ("CHECKPOINT", "STEP", "SIZE", "SAVED", "METRICS", "BY")
 
@@ -30,7 +30,7 @@ HEADS = ("CHECKPOINT", "STEP", "SIZE", "SAVED", "METRICS", "BY")
 @click.option("--force", is_flag=True, help="Delete also the one that the unfinished job resumes from.")
 @json_option
 def checkpoints(*, job_id: str, names: tuple[str, ...], force: bool, as_json: bool) -> None:
-    """List the checkpoints of a job, the newest first; with --delete delete some, and list the others."""
+    """List the checkpoints of a job, the newest first; with --delete delete some, and say how many are left."""
     if force and not names:
         msg = "--force is about --delete: name the checkpoints to delete."
         raise click.UsageError(msg)
@@ -40,10 +40,11 @@ def checkpoints(*, job_id: str, names: tuple[str, ...], force: bool, as_json: bo
         print_json(found)
         return
     if names:
-        say(f"Deleted {listed([given(name, LONG_GIVEN) for name in names])}.")
-    print_table(
-        HEADS, checkpoint_rows(found.items, time.time()), empty="No checkpoint is left." if names else found.text
-    )
+        number = len(found.items)
+        left = f"{count(number, 'checkpoint')} {plural(number, 'is', 'are')} left" if number else "none is left"
+        click.echo(one_line(f"Deleted {listed([given(name, LONG_GIVEN) for name in names])}; {left}."))
+        return
+    print_table(HEADS, checkpoint_rows(found.items, time.time()), empty=found.text)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})

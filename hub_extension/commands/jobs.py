@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from springtide.hub_extension.commands.bulk import on_each
+from springtide.hub_extension.commands.bulk import on_each, refused
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say, terminal
 from springtide.scheduler import model
 from springtide.scheduler.arguments import HIDDEN, shown_words
@@ -415,7 +415,7 @@ def cancel(
                 if each.job is not None:
                     _print(each.job, as_json=as_json)
                 elif each.problem is not None and not (quiet and each.problem.status == ENDED):
-                    problems.append(one_line(f"{each.id}: {PoolError(each.problem)}"))
+                    problems.append(refused(each.id, PoolError(each.problem)))
     if problems:
         raise click.ClickException("\n".join(problems))
 
@@ -461,7 +461,7 @@ def _each(job_ids: Sequence[str], ask: Callable[[str], Deletion], problems: list
         try:
             found.append(ask(job_id))
         except PoolError as error:
-            problems.append(one_line(f"{job_id}: {error}"))
+            problems.append(refused(job_id, error))
     return found
 
 

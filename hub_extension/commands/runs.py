@@ -27,7 +27,7 @@ from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.descriptions import none_matches
 from springtide.scheduler.wire import Job, Point
 from springtide.scheduler.wire.run_table import csv_of
-from springtide.scheduler.wording import amount, count
+from springtide.scheduler.wording import amount, count, given
 
 MLFLOW_URI: Final = "MLFLOW_TRACKING_URI"
 NOT_FOUND: Final = 404
@@ -46,7 +46,8 @@ class Exported(Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """Return the result in words."""
         if self.problem:
-            return f"{f'{self.id} {self.name}'.strip()}: left out: {self.problem}."
+            named = "" if given(self.id) in self.problem else f"{f'{self.id} {self.name}'.strip()}: "
+            return f"{named}left out: {self.problem}."
         return f"{self.id} {self.name}: {count(self.reports, 'report')} added."
 
 

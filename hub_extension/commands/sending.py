@@ -63,6 +63,13 @@ class Prepared:
         """The sentences for whoever sends it."""
         return notes_of(self.captured, self.request)
 
+    @property
+    def notes_beside_prospect(self) -> tuple[str, ...]:
+        """Those of the sentences that the environment of its prospect does not show."""
+        project = self.captured.project
+        shown = () if project is None else project.copy_notes()
+        return tuple(note for note in self.notes if note not in shown)
+
     def prospect(self, client: Client) -> Prospect:
         """Ask the pool what to expect; nothing is sent. Raises `CaptureError` if its program is not there."""
         request = self.request

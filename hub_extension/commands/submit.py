@@ -51,7 +51,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
     with as_usage_errors():
         work = prepared(command, flags.given(options), working_directory())
     if dry_run:
-        _say_all(work.notes)
+        _say_all(work.notes_beside_prospect)
         print_prospect(work, as_json=as_json)
         return
     with Client() as client:
@@ -103,7 +103,7 @@ def print_prospect(work: Prepared, *, as_json: bool) -> None:
         return
     click.echo(one_line(f"{prospect(found.forecast)} Nothing was sent."))
     click.echo(one_line(f"Pause: {found.pause}"))
-    for head, words in facts(environment, image):
+    for head, words in facts(msgspec.structs.replace(environment, unsent=[]), image):
         click.echo(one_line(f"{head}: {words}"))
 
 

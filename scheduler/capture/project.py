@@ -115,6 +115,16 @@ class Project:
             outside=tuple(sorted(map(str, self.outside.values()))),
         )
 
+    def copy_notes(self) -> tuple[str, ...]:
+        """Return the sentences on what is copied and what is in place, which `ProjectTree` shows as well."""
+        if not (self.files or self.linked):
+            return ()
+        copied = f"The job runs in its own copy of {self.root}: {self._copied('', self.outside)}."
+        in_place = [path for path in self.linked if path.rpartition("/")[2] != IGNORE_FILE]
+        if not in_place:
+            return (copied,)
+        return copied, f"Read and written in place: {_some(list(map(self.named, in_place)))}."
+
     def in_place(self, path: str) -> str | None:
         """Return the linked folder that a path leads through, with a slash at its end; None without one."""
         above = (f"{folder}/" for folder in parents(f"{path}/"))
@@ -124,14 +134,13 @@ class Project:
         """Return the sentences for the submitter of the project."""
         if not (self.files or self.linked):
             return ()
-        notes = [f"The job runs in its own copy of {self.root}: {self._copied('', self.outside)}."]
+        copied, *in_place = self.copy_notes()
+        notes = [copied]
         notes += [
             f"It has a copy of {root} as well, for the script: {self._copied(f'{place}/')}."
             for place, root in self.outside.items()
         ]
-        in_place = [path for path in self.linked if path.rpartition("/")[2] != IGNORE_FILE]
-        if in_place:
-            notes.append(f"Read and written in place: {_some(list(map(self.named, in_place)))}.")
+        notes += in_place
         if self.large:
             verb, names = plural(len(self.large), "is", "are"), list(map(self.named, self.large))
             notes.append(f"Too large to be copied, and read in place: {_some(names)} {verb} code.")

@@ -23,6 +23,8 @@ class Eviction(NamedTuple):
     left: Placement
     code: str
     """Code of the reason."""
+    spared: tuple[Job, ...] = ()
+    """Jobs that only their minimum run times kept from making way instead."""
 
 
 class Relocation(NamedTuple):
@@ -205,8 +207,8 @@ class PlanBuilder:
             self.take(eviction.job, eviction.taken, eviction.left)
         for eviction in proposal.evictions:
             theirs = self.state.leaf_of(eviction.job)
-            keeps = len(eviction.left)
-            why = reasons.made_way(eviction.job, theirs, job, leaf, kind=eviction.code, keeps=keeps)
+            keeps, spared = len(eviction.left), eviction.spared
+            why = reasons.made_way(eviction.job, theirs, job, leaf, kind=eviction.code, keeps=keeps, spared=spared)
             self.decide_eviction(eviction.job, job.id, why)
         for moved in proposal.relocations:
             pool.vacate(moved.job.id, moved.taken)

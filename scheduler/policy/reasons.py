@@ -16,6 +16,9 @@ Param = str | int | float | tuple[str, ...] | None
 STARTED = ("started", "started-borrowing")
 """Codes of a start on free GPUs: within the quota, and beyond it."""
 
+MAX_SPARED = 2
+"""Maximum number of jobs named that their minimum run times spared."""
+
 
 def label(job: Job) -> str:
     """Return the job's name for people."""
@@ -69,14 +72,31 @@ def of_holders(holders: Sequence[Job]) -> dict[str, Param]:
     }
 
 
-def above_limit(state: ClusterState, victim: Job, project: ProjectNode, *, held: int, keeps: int) -> Reason:
+def of_spared(spared: Sequence[Job]) -> dict[str, Param]:
+    """Return the parameters that name jobs spared by their minimum run times, the latest starts first."""
+    latest = sorted(spared, key=lambda job: (-(job.started or 0.0), job.id))
+    return of_holders(latest[:MAX_SPARED]) if latest else {}
+
+
+def above_limit(
+    state: ClusterState, victim: Job, project: ProjectNode, *, held: int, keeps: int, spared: Sequence[Job]
+) -> Reason:
     """Return the reason for a pause by a lowered limit of the job's project or an ancestor."""
-    limit = project.limit
-    return of("limit-lowered", victim, at=project.name, limit=limit, held=held, keeps=keeps, **of_type(state))
+    about: dict[str, Param] = {"at": project.name, "limit": project.limit, "held": held, "keeps": keeps}
+    return of("limit-lowered", victim, **about, **of_type(state), **of_spared(spared))
 
 
-def made_way(victim: Job, theirs: ProjectNode, job: Job, mine: ProjectNode, *, kind: str, keeps: int) -> Reason:
-    """Return why the job pauses, or gives up some workers, for another."""
+def made_way(
+    victim: Job,
+    theirs: ProjectNode,
+    job: Job,
+    mine: ProjectNode,
+    *,
+    kind: str,
+    keeps: int,
+    spared: Sequence[Job],
+) -> Reason:
+    """Return why the job pauses, or gives up some workers, for another, and not those that were ``spared``."""
     gpus = job.need
     return of(
         kind,
@@ -87,4 +107,5 @@ def made_way(victim: Job, theirs: ProjectNode, job: Job, mine: ProjectNode, *, k
         held=theirs.claimed,
         quota=quota_of(theirs),
         keeps=keeps,
+        **of_spared(spared),
     )

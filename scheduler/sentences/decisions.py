@@ -198,6 +198,11 @@ def _reserved_ahead(p: Params) -> Sentences:
 
 
 def _made_way(p: Params) -> Sentences:
+    if spared := jobs_of(p):
+        who = f"{spared[0].upper()}{spared[1:]}"
+        one = f"{who} was not paused instead: it was still within its minimum run time."
+        several = f"{who} were not paused instead: they were still within their minimum run times."
+        yield cause(plural(len(names(p, "names")), one, several))
     if kept := number(p, "keeps"):
         yield follows(f"It continues with {count(kept, 'worker')}.")
 

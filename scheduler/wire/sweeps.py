@@ -53,8 +53,22 @@ MAX_TRIALS_PAGE = 1_000
 """Maximum number of trials in one answer."""
 
 
+class TrialPauses(Answer, frozen=True, kw_only=True):
+    """The pauses of a trial, as far as its latest attempts are known: ``why`` counts them by their headlines.
+
+    ``seconds`` is the time from pauses to the next attempts, without the present pause, which began at ``since``.
+    ``lost_gpu_seconds`` is the GPU time since the last known checkpoints.
+    """
+
+    times: int
+    seconds: float
+    since: float | None
+    lost_gpu_seconds: float
+    why: dict[str, int]
+
+
 class Outcome(Answer, frozen=True, kw_only=True):
-    """The outcome of a trial: its parameters, and its reports of the sweep's metric.
+    """The outcome of a trial: its parameters, its reports of the sweep's metric, and its pauses, if it had any.
 
     ``value`` is the latest one, at the end that by which it is compared; ``curve`` has up to 100 pairs of step and
     value. ``pruned`` says that it ended itself early, because others were better. In a population ``member`` and
@@ -70,6 +84,7 @@ class Outcome(Answer, frozen=True, kw_only=True):
     generation: int | None = None
     parent: int | None = None
     copied_from: int | None = None
+    pauses: TrialPauses | None = None
 
 
 class Best(Answer, frozen=True, kw_only=True):
@@ -152,6 +167,7 @@ class TrialRow(Answer, frozen=True, kw_only=True):
     ended: float | None = None
     gpu_seconds: float = 0.0
     borrowed: int = 0
+    pauses: TrialPauses | None = None
     error: str = ""
 
 

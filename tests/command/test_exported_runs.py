@@ -65,8 +65,8 @@ def test_a_job_that_is_gone_does_not_keep_the_others(run: Run) -> None:
     done = run("runs", "export", "gone-1", "gone-2", "--to", "mlflow", "--into", "http://127.0.0.1:9")
     assert done.code == 1
     first, second, end = done.err.splitlines()
-    assert first == "gone-1: left out: There is no job “gone-1” that you may see."
-    assert second == "gone-2: left out: There is no job “gone-2” that you may see."
+    assert first == "left out: There is no job “gone-1” that you may see."
+    assert second == "left out: There is no job “gone-2” that you may see."
     assert end == "Error: 2 of 2 jobs left out."
 
 

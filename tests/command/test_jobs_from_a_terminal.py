@@ -274,10 +274,9 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     assert (missing.code, "The nearest is 3." in missing.err) == (2, True)
     assert run("fork", "--argument", "rate", first).code == 2
     one = run("checkpoints", first, "--delete", "00000001")
-    assert (one.out.count("0000000"), "Deleted “00000001”." in one.err) == (2, True)
-    assert (
-        run("checkpoints", first, "--delete", "00000002", "--delete", "00000003").out == "No checkpoint is left.\n"
-    )
+    assert one.out == "Deleted “00000001”; 2 checkpoints are left.\n"
+    last = run("checkpoints", first, "--delete", "00000002", "--delete", "00000003")
+    assert last.out == "Deleted “00000002” and “00000003”; none is left.\n"
     assert "they were deleted" in run("checkpoints", first).out
 
 
@@ -521,6 +520,30 @@ def test_a_dry_run_tells_when_the_job_would_start_and_sends_nothing(run: Run, di
     assert told["job"]["likely"] is not None
     assert "never.py" in told["environment"]["tree"]["files"]
     assert [job["id"] for job in run("jobs", "--json").json["items"]] == [job["id"] for job in before]
+
+
+def test_a_dry_run_says_nothing_twice(run: Run, directory: Path) -> None:
+    (directory / "never.py").write_text("print('ran')\n")
+    (directory / ".gitignore").write_text("data/\n")
+    (directory / "data").mkdir()
+    (directory / "data" / "large.bin").write_bytes(b"0")
+    words = ("submit", "--dry-run", "--", "python", "never.py")
+    done = run(*words, variables={"WANDB_PROJECT": "tide"})
+    assert done.code == 0, done.err
+    lines = [*done.out.splitlines(), *done.err.splitlines()]
+    assert "Read and written in place: data/" in lines
+    for once in ("in place: data/", str(directory), "WANDB_PROJECT is set here"):
+        assert sum(once in line for line in lines) == 1, lines
+    assert sum("WANDB_PROJECT" in line for line in lines) == 1
+
+
+def test_an_error_names_its_job_once(run: Run) -> None:
+    for words in (("cancel", "gone-1", "gone-2"), ("delete", "--yes", "gone-1", "gone-2")):
+        done = run(*words)
+        assert done.code == 1
+        lines = done.err.removeprefix("Error: ").splitlines()
+        assert [line.count(name) for line, name in zip(lines, ("gone-1", "gone-2"), strict=True)] == [1, 1]
+        assert all(line.startswith("There is no job “gone-") for line in lines)
 
 
 def test_a_dry_run_of_what_never_fits_is_refused_as_the_job_would_be(run: Run, directory: Path) -> None:

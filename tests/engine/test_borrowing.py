@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from springtide.scheduler import wire
 from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
 from springtide.scheduler.model import JobState, Reason, Worker
-from springtide.scheduler.store.records import AttemptRecord, JobRecord, JobSpec, JobStanding
+from springtide.scheduler.store.records import Asked, AttemptRecord, JobRecord, JobSpec, JobStanding
 
 
 def live(name: str, seq: int, gpus: int, created: float, *, preemptible: bool = True) -> JobRecord:
@@ -101,3 +101,23 @@ def test_each_gpu_type_has_a_quota_of_its_own():
     jobs = sorted((*JOBS, on_a100), key=filling_order)
     borrowing = Borrowing(lambda _: jobs, lambda _, each: quota_of[each], {})
     assert {job.id: borrowing.of(job) for job in (*JOBS, on_a100)} == {"firm": 0, "old": 0, "young": 0, "big": 2}
+
+
+def test_what_is_being_given_back_is_borrowed_first():
+    old, *others = JOBS
+    asked = replace(old.attempts[0], asked=Asked.PAUSE)
+    jobs = sorted((old.with_attempt(asked), *others), key=filling_order)
+    borrowing = Borrowing(lambda _: jobs, lambda _, __: 5, {})
+    assert {job.id: borrowing.of(job) for job in jobs} == {"firm": 0, "young": 0, "old": 2}
+
+
+async def test_the_colours_of_a_project_follow_the_pause_of_one_of_its_jobs(pool):
+    first = await pool.submit("susan", gpus=2)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=2)
+    await pool.state(second.id, "running")
+    await pool.engine.pause(first.id, "susan")
+    await pool.state(first.id, "pausing")
+
+    assert [gpu.borrowed for gpu in (await pool.job(first.id)).held] == [True, True]
+    assert [gpu.borrowed for gpu in (await pool.job(second.id)).held] == [False, False]

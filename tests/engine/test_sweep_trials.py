@@ -134,3 +134,29 @@ async def test_trials_are_listed_in_pages_by_number_and_by_value(pool):
         await rows(pool, one.id, order="colour")
     with pytest.raises(Refusal, match="no state of a trial"):
         await rows(pool, one.id, states="lazy")
+
+
+async def test_a_trial_tells_how_often_and_why_it_was_paused_and_what_that_cost(pool):
+    one = await sweep(pool, 8, gpus=1)
+    await pool.idle()
+    await pool.later(600)
+    pool.executor.pause_exit = 1
+    owner = await pool.submit("joe", gpus=2)
+    await pool.later(5)
+    paused = [row for row in (await rows(pool, one.id)).items if row.pauses is not None]
+    assert len(paused) == 2
+    for row in paused:
+        assert (row.state, row.pauses.times, row.pauses.seconds) == ("paused", 1, 0.0)
+        assert row.pauses.why == {"Paused for a job of “joe”.": 1}
+        assert row.pauses.since is not None
+        assert row.pauses.lost_gpu_seconds >= 600
+        assert (await pool.job(row.job)).outcome.pauses == row.pauses
+
+    await pool.later(100)
+    pool.executor.end(pool.key(owner.id), code=0)
+    await pool.later(5)
+    again = {row.trial: row for row in (await rows(pool, one.id)).items}
+    for row in paused:
+        pauses = again[row.trial].pauses
+        assert (again[row.trial].state, pauses.times, pauses.since) == ("running", 1, None)
+        assert pauses.seconds >= 100

@@ -137,6 +137,11 @@ const alone = trialRows(40, 40).map((row) => ({
   parameters: { lr: row.parameters.lr },
 }));
 const unbegun = trialRows(12, 0);
+const FOR_OWNER = "Paused for a job of “owner”.";
+const PAUSES = {
+  2: { times: 2, seconds: 240, since: null, lost_gpu_seconds: 60, why: { [FOR_OWNER]: 2 } },
+  9: { times: 2, seconds: 60, since: NOW - 120, lost_gpu_seconds: 0, why: { [FOR_OWNER]: 1, "Paused by “joe”.": 1 } },
+};
 /** Four members in three generations: the last member continues as a copy of the second one. */
 const population = trialRows(12, 12).map((row, trial) => {
   const [member, generation] = [trial % 4, Math.floor(trial / 4) + 1];
@@ -153,6 +158,7 @@ const population = trialRows(12, 12).map((row, trial) => {
     copied_from: copies ? 1 : null,
     parameters: { lr: member === 3 && generation > 1 ? 0.08 : 0.1 + member },
     value: member === 3 && generation === 3 ? 0.1 : value,
+    pauses: PAUSES[trial] ?? null,
   };
 });
 const OF_FOUR = { members: 4, generation: 3, generations: 3, every: 10, quantile: 0.25, resample: 0.25, seed: 0 };

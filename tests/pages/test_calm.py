@@ -154,18 +154,42 @@ def test_the_time_until_something_happens_counts_by_the_viewers_clock(gallery: P
     reason = {"code": "awaits-pause", "text": said, "headline": said, "brief": "4 GPUs reserved.",
               "sentences": sentences, "params": params}  # fmt: skip
     job = a_job("waits", "queued", started=None, attempts=[], reason=reason)
-    assert "can be paused in 6 s (minimum run time)." in row_words(gallery, job)
+    assert "can be paused in 8 s (minimum run time)." in row_words(gallery, job)
     words = gallery.evaluate(
         """async (job) => {
             const { drawWhy, jobHeadline } = await import("/visuals/base/job_words.js");
             const { textOf } = await import("/visuals/base/dom.js");
-            return [61, 200].map((now) => textOf(jobHeadline(job, now)) + " " + textOf([drawWhy(job, now)]));
+            const all = (now) => textOf(jobHeadline(job, now)) + " " + textOf([drawWhy(job, now)]);
+            return [61, 64, 65, 46, 200].map(all);
         }""",
         job,
     )
-    assert "can be paused in 7 s (minimum run time)." in words[0]
-    assert "can be paused for it in 7 s." in words[0]
-    assert "in 1 s." in words[1]
+    for at, left in enumerate(("8 s", "8 s", "3 s", "21 s")):
+        assert f"can be paused in {left} (minimum run time)." in words[at]
+        assert f"can be paused for it in {left}." in words[at]
+    assert "in 1 s." in words[-1]
+
+
+def test_a_card_and_a_row_that_events_draw_at_different_times_count_the_same_seconds(gallery: Page) -> None:
+    starts = {"earliest": 80, "likely": 103, "latest": None, "why": None, "at": 60}
+    stops = {"number": 1, "state": "pausing", "started": 10, "asked": 62, "gpus": []}
+    jobs = [
+        a_job("waits", "queued", started=None, attempts=[], starts=starts),
+        a_job("stops", "pausing", grace=30, attempts=[stops]),
+        a_job("runs", "running", progress={"step": None, "of": None, "values": {}, "ends": 103, "limited": False}),
+    ]
+    said = gallery.evaluate(
+        """async (jobs) => {
+            const { jobHeadline } = await import("/visuals/base/job_words.js");
+            const { textOf } = await import("/visuals/base/dom.js");
+            return [62.1, 63.4, 64.9].map((now) => jobs.map((job) => textOf(jobHeadline(job, now))));
+        }""",
+        jobs,
+    )
+    assert said[0] == said[1] == said[2]
+    assert "in about 43 s" in said[0][0]
+    assert "At most 30 s left." in said[0][1]
+    assert "About 43 s to go." in said[0][2]
 
 
 def test_a_panel_without_contact_shows_its_jobs_as_they_were_and_offers_nothing(gallery: Page) -> None:
@@ -344,3 +368,27 @@ def test_no_page_of_the_hub_is_drawn_again_every_few_seconds(windows: Windows, s
         expect(page.locator("#page:not([aria-busy])")).to_be_visible()
         expect(page.get_by_test_id("connection")).to_have_text("Live")
         assert [period for period in page.evaluate("periods") if period < 10_000] == [], path
+
+
+def test_a_panel_says_that_nothing_starts_while_the_store_takes_no_writes(gallery: Page) -> None:
+    with_my_jobs(gallery, a_job("waits", "queued", started=None, attempts=[]))
+    notice = gallery.get_by_test_id("store-trouble")
+    expect(notice).to_have_count(0)
+    trouble = "The disk that holds the store is full."
+    gallery.evaluate("(pool) => say('pool', pool)", {**POOL, "seq": 2, "store_trouble": trouble})
+    expect(notice).to_have_attribute("role", "alert")
+    expect(notice).to_contain_text(
+        f"{trouble} Running jobs continue. Waiting jobs keep their places, but none starts"
+    )
+    expect(notice).to_contain_text("An administrator of this hub has to correct that")
+    words = gallery.evaluate(
+        """async (pool) => {
+            const { storeNotice } = await import("/visuals/views/store_notice.js");
+            const { textOf } = await import("/visuals/base/dom.js");
+            return textOf([storeNotice(pool, true)]);
+        }""",
+        {"store_trouble": trouble},
+    )
+    assert words.endswith("Correct the cause: the service then continues by itself.")
+    gallery.evaluate("(pool) => say('pool', pool)", {**POOL, "seq": 3})
+    expect(notice).to_have_count(0)

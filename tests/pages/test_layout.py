@@ -144,6 +144,23 @@ def test_the_states_of_a_population_are_in_sight(gallery: Page) -> None:
     assert box(state)["right"] <= box(card.locator(".st-trials-scroll").last)["right"]
 
 
+def test_a_table_of_trials_on_a_narrow_card_shows_that_it_has_more_columns(gallery: Page) -> None:
+    gallery.evaluate(POPULATION)
+    card = gallery.locator("#own")
+    frame = card.get_by_role("region", name="Table of trials")
+    expect(frame).not_to_have_attribute("data-beyond", "")
+    card.evaluate("(card) => { card.style.width = '400px'; }")
+    expect(frame).to_have_attribute("data-beyond", "")
+    shade = frame.locator("..").evaluate("(place) => getComputedStyle(place, '::after').backgroundImage")
+    assert "gradient" in shade
+    heads = frame.locator("thead th")
+    in_sight = [head for head in heads.all() if box(head)["right"] <= box(frame)["right"] + 1]
+    assert len(in_sight) >= 5
+    frame.evaluate("(frame) => { frame.scrollLeft = frame.scrollWidth; }")
+    expect(frame).not_to_have_attribute("data-beyond", "")
+    assert box(heads.last)["right"] <= box(frame)["right"] + 1
+
+
 def test_the_titles_of_axes_have_the_room_that_there_is(gallery: Page) -> None:
     gallery.set_viewport_size({"width": 480, "height": 900})
     gallery.evaluate(POPULATION)

@@ -468,6 +468,17 @@ def test_a_report_of_a_trial_continues_its_curve(gallery: Page) -> None:
     assert (row["value"], row["step"], row["curve"][-1], len(row["curve"])) == (0.5, 7, [7, 0.5], 7)
 
 
+def test_a_population_tells_how_often_and_why_its_trials_were_paused_and_what_was_lost(gallery: Page) -> None:
+    pauses = gallery.locator("#sweep-population").get_by_test_id("trial-pauses")
+    expect(pauses.locator("p")).to_have_text(
+        "4 pauses of 2 trials, 7 min in all. Not saved before: 1 min of GPU time."
+    )
+    expect(pauses.get_by_role("listitem")).to_have_text(
+        ["3 times: Paused for a job of “owner”.", "1 time: Paused by “joe”."]
+    )
+    expect(gallery.locator("#sweep-running").get_by_test_id("trial-pauses")).to_have_count(0)
+
+
 def test_a_population_shows_lineage_and_the_schedule_of_its_best_trial(gallery: Page) -> None:
     card = gallery.locator("#sweep-population")
     for words in ("4 members", "generation 3 of 3", "10 steps each"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from springtide.scheduler.model import (
     Job,
     JobChanged,
@@ -88,6 +90,20 @@ def test_an_elastic_job_shrinks_to_the_limit():
     (move,) = plan.decisions
     assert isinstance(move, Move)
     assert len(move.placement) == 3
+
+
+def test_a_job_names_the_later_one_that_its_minimum_run_time_spared():
+    jobs = (running("old", "a", 0), structs.replace(running("new", "a", 1), started=90.0))
+    _, plan = after_limit((Project("a", quota=1, limit=1),), jobs, min_runtime=60.0)
+
+    (pause,) = plan.decisions
+    assert (pause.job, text(pause.reason)) == (
+        "old",
+        (
+            "The limit of the project “a” was lowered to 1 GPU, and it held 2. "
+            "The job “new” of “a” was not paused instead: it was still within its minimum run time."
+        ),
+    )
 
 
 def test_what_cannot_be_paused_stays():

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from pools.small_pools import CALM, NOW, kinds, on, plan, pool, running, waiting
 
-from springtide.scheduler.model import Job, Node, Phase, Plan, Project, Reserve, Settings, Snapshot, Worker
+from springtide.scheduler.model import Job, Node, Pause, Phase, Plan, Project, Reserve, Settings, Snapshot, Worker
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.sentences import headline, text
 from springtide.scheduler.simulate.virtual import VirtualPool
@@ -153,3 +153,44 @@ class TestReservation:
         firm = structs.replace(self.NEW, preemptible=False)
 
         assert "can be paused" not in text(Planner(self.snapshot(firm, self.OLD, self.RESERVED)).reason("w", NOW))
+
+
+class TestSpared:
+    """A job is paused, and not those that borrow, because these have only just started."""
+
+    NODES = (Node("n0", 4),)
+    SETTINGS = replace(CALM, min_runtime=MIN_RUNTIME)
+    OLD = running("old", "b", on("n0", 0, 1))
+    NEW = running("new", "b", on("n0", 2, 3), started=NOW - 100)
+
+    def reason_of(self, paused: str, *jobs: Job, quotas: dict[str, int]) -> str:
+        decided = plan(*jobs, nodes=self.NODES, quotas=quotas, settings=self.SETTINGS)
+        (pause,) = (each for each in decided.decisions if isinstance(each, Pause))
+        assert pause.job == paused
+        return text(pause.reason)
+
+    def test_an_older_job_of_the_project_that_borrows_says_which_one_was_spared(self) -> None:
+        why = self.reason_of("old", self.OLD, self.NEW, waiting("w", "a", 2), quotas={"a": 2, "b": 2})
+
+        assert why == (
+            "The project “a” asked for its 2 GPUs back, for the job “w”. "
+            "The job “new” of “b” was not paused instead: it was still within its minimum run time."
+        )
+
+    def test_a_less_urgent_job_of_the_same_project_says_which_borrower_was_spared(self) -> None:
+        own = running("own", "a", on("n0", 0, 1))
+        urgent = waiting("w", "a", 2, priority=75)
+        why = self.reason_of("own", own, self.NEW, urgent, quotas={"a": 4, "b": 0})
+
+        assert (
+            "It made way for the job “w” of “a”, which has a higher priority. The job “new” of “b” was not" in why
+        )
+
+    def test_nobody_is_named_where_the_borrowers_minimum_run_time_is_not_the_reason(self) -> None:
+        own = running("own", "a", on("n0", 0, 1))
+        urgent = waiting("w", "a", 2, priority=75)
+
+        assert "instead" not in self.reason_of("own", own, self.NEW, urgent, quotas={"a": 2, "b": 2})
+        newest = structs.replace(self.NEW, started=NOW - MIN_RUNTIME)
+        jobs = (self.OLD, newest, waiting("w", "a", 2))
+        assert "instead" not in self.reason_of("new", *jobs, quotas={"a": 2, "b": 2})

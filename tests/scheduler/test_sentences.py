@@ -78,6 +78,7 @@ ASIDE = re.compile(rf" \((exit code 75|{_RANGE}|{_COUNTED})\)")
 JOB = {"job": "a1", "name": NAMES, "project": NAMES}
 OTHER = {"for_job": "b2", "for_name": ("", *NAMES), "for_project": NAMES, "for_user": "joe"}
 WAY = {**JOB, **OTHER, "gpus": (1, 8), "within": (0, 1), "held": (1, 8), "quota": (0, 2), "keeps": (0, 1, 3)}
+SPARED = {"jobs": (("x",),), "names": (("w",), ("w", "v"), ("",)), "projects": (("p",), ("p", "q"))}
 HOLDERS = {
     "jobs": ((), ("x",)),
     "names": ((), ("w",), NAMES, tuple("abcdef"), ("",), ("", "")),
@@ -152,10 +153,11 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "room-made": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
     "promised": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
     "reserved-ahead": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
-    "reclaimed": [WAY],
+    "reclaimed": [WAY, {**WAY, **SPARED}],
     "node-closes": [{**JOB, "nodes": (("n1",), ("n1", "n2"))}],
     "limit-lowered": [
         {**JOB, **TYPED, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)},
+        {**JOB, **SPARED, "at": "a", "limit": 2, "held": 4, "keeps": 0},
         {**JOB, **BUDGET, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": 0},
     ],
     "engine-edited": [
@@ -173,7 +175,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "notify-budget-near": [{**BUDGET, "level": 80}],
     "notify-budget-near-next": [BUDGET],
     "notify-budget-over-next": [BUDGET],
-    "preempted": [WAY],
+    "preempted": [WAY, {**WAY, **SPARED}],
     "rotated": [WAY],
     "rotated-for-shorter": [WAY],
     "held": [{}],
@@ -343,6 +345,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-blocked": [{"detail": ("", "The cluster refused the job's pod: exceeded quota")}],
     "engine-closed-to-owner": [{"detail": ("", "The folder is closed"), "former": NAMES, "user": NAMES}],
     "engine-withheld": [{"detail": ("", "The cluster refused the job's pod: exceeded quota")}],
+    "engine-store": [{"detail": ("", "The disk that holds the store is full.")}],
     "engine-not-launched": [{"detail": ("", "The machine is busy.")}],
     "engine-failed": [
         {"kind": "exit", "detail": ("", "No module named x"), "code": (1, 3)},

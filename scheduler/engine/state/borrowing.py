@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias
 
-from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.records import AttemptRecord, JobRecord
 
-Order: TypeAlias = tuple[bool, float, int]
+Order: TypeAlias = tuple[bool, bool, float, int]
 Bound: TypeAlias = tuple[Order, int]
 """The first job that the quota does not hold as a whole, and the number of its GPUs beyond the quota."""
 Bounds: TypeAlias = dict[tuple[str, str], Bound | None]
@@ -15,8 +15,13 @@ Bounds: TypeAlias = dict[tuple[str, str], Bound | None]
 
 
 def filling_order(job: JobRecord) -> Order:
-    """Return the sort key by which live jobs fill a quota: non-preemptible ones first, then the oldest."""
-    return (job.spec.options.is_preemptible, job.attempts[-1].created, job.spec.seq)
+    """Return the sort key by which live jobs fill a quota: non-preemptible ones first, then the oldest.
+
+    Attempts that are asked to stop come last among the preemptible ones: their GPUs are those that are given back.
+    """
+    attempt = job.attempts[-1]
+    preemptible = job.spec.options.is_preemptible
+    return (preemptible, preemptible and attempt.asked is not None, attempt.created, job.spec.seq)
 
 
 def holds_the_same(one: JobRecord | None, other: JobRecord | None) -> bool:
@@ -24,12 +29,12 @@ def holds_the_same(one: JobRecord | None, other: JobRecord | None) -> bool:
     before, after = (None if job is None else job.live for job in (one, other))
     if before is None or after is None:
         return before is after
-    return (before.number, before.created, before.placement, before.gpu_type) == (
-        after.number,
-        after.created,
-        after.placement,
-        after.gpu_type,
-    )
+    return _held(before) == _held(after)
+
+
+def _held(attempt: AttemptRecord) -> tuple[object, ...]:
+    """Return what decides how an attempt fills a quota."""
+    return attempt.number, attempt.created, attempt.placement, attempt.gpu_type, attempt.asked is None
 
 
 class Borrowing:

@@ -21,6 +21,7 @@ from springtide.scheduler.engine.views.diagnoses import Diagnosed, Sees
 from springtide.scheduler.engine.views.job_timeline import timeline
 from springtide.scheduler.engine.views.node_views import GpuLabels
 from springtide.scheduler.engine.views.shown_state import shown_attempt, shown_state
+from springtide.scheduler.engine.views.trial_pauses import pauses
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.metrics import Extremes, Goal, best_of, goal_of
 from springtide.scheduler.model import JobState
@@ -111,6 +112,7 @@ def outcome(trial: JobRecord) -> wire.Outcome:
         value=known.value,
         curve=list(known.curve),
         pruned=known.pruned,
+        pauses=pauses(trial),
         **_whose(trial),
     )
 
@@ -157,6 +159,7 @@ def row(trial: JobRecord, borrowing: Borrowing, now: float) -> wire.TrialRow:
         ended=standing.ended,
         gpu_seconds=served(trial, now),
         borrowed=borrowing.of(trial),
+        pauses=pauses(trial),
         error=standing.error,
     )
 

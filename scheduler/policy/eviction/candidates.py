@@ -63,6 +63,7 @@ class VictimCandidates:
         self._ahead = ahead
         self._open: dict[ProjectNode, bool] = {}
         self._orders: dict[ProjectNode, Key] = {}
+        self._protected: dict[str, Job] = {}
 
     def usage_changed(self) -> None:
         """Forget which projects are open, and their order."""
@@ -150,8 +151,14 @@ class VictimCandidates:
             protected = max(protected, turn_end(job))
         if protected > self._builder.now:
             self.retry_at = min(self.retry_at, protected)
+            self._protected[job.id] = job
             return True
         return False
+
+    def spared(self, victim: Job) -> tuple[Job, ...]:
+        """Return later jobs of the victim's project that only their minimum run times spared so far."""
+        later = (job for job in self._protected.values() if job.project == victim.project)
+        return tuple(job for job in later if start_step(job) > start_step(victim))
 
     # ---------- sums
 

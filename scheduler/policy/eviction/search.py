@@ -148,8 +148,8 @@ class VictimSearch:
         victims = [self.state.jobs[job_id] for job_id in taken]
         if not all(self.rule.permits(victim) for victim in victims):
             return None
-        left, code = self.builder.workers_planned, self.rule.reason_code
-        evictions = tuple(Eviction(job, taken[job.id], left(job), code(job)) for job in victims)
+        left, code, spared = self.builder.workers_planned, self.rule.reason_code, self._candidates.spared
+        evictions = tuple(Eviction(job, taken[job.id], left(job), code(job), spared(job)) for job in victims)
         return replace(proposal, evictions=evictions, dropped=tuple(self._dropped))
 
     def _give_back(self, proposal: Proposal, nodes: int) -> Proposal:

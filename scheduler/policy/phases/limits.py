@@ -27,7 +27,8 @@ def enforce_limits(builder: PlanBuilder) -> None:
                 break
         for job in victims.values():
             keeps = len(builder.workers_planned(job))
-            why = reasons.above_limit(builder.state, job, project, held=held, keeps=keeps)
+            spared = candidates.spared(job)
+            why = reasons.above_limit(builder.state, job, project, held=held, keeps=keeps, spared=spared)
             builder.decide_eviction(job, None, why)
         builder.retry(candidates.retry_at)
 

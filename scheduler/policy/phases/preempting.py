@@ -11,8 +11,8 @@ from dataclasses import replace
 from math import inf
 from operator import le
 
-from springtide.scheduler.model import Order
-from springtide.scheduler.policy.eviction.rules import PreemptRule
+from springtide.scheduler.model import Job, Order
+from springtide.scheduler.policy.eviction.rules import PreemptRule, ReclaimRule
 from springtide.scheduler.policy.eviction.search import VictimSearch
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest
@@ -94,7 +94,20 @@ class PreemptJobs(Means):
         if proposal is None or not proposal.evictions:
             return Answer(None, retry_at)
         taken = tuple(worker for eviction in proposal.evictions for worker in eviction.taken)
-        return Answer(replace(proposal, set_aside=taken), retry_at)
+        spared = self._spared_borrowers(request)
+        evictions = tuple(eviction._replace(spared=spared) for eviction in proposal.evictions)
+        return Answer(replace(proposal, evictions=evictions, set_aside=taken), retry_at)
+
+    def _spared_borrowers(self, request: PendingRequest) -> tuple[Job, ...]:
+        """Return the jobs of others that would make way for a guaranteed job but for their minimum run times."""
+        leaf, job = request.leaf, request.job
+        if not admission.guaranteed(leaf, request.need):
+            return ()
+        rule = ReclaimRule(self.state, leaf, request.need)
+        found = VictimSearch(self.builder, leaf, job, rule, ahead=True).solve()
+        victims = () if found is None else (eviction.job for eviction in found.evictions)
+        now = self.builder.now
+        return tuple(victim for victim in victims if self.builder.protected_until(victim, job) > now)
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
         """Count the rotated jobs; usage has changed, so failed searches may succeed now."""

@@ -33,11 +33,21 @@ const TIMES = { queued: [startWords], running: [sinceWords, leftWords], pausing:
 /** The sentences about a job that has ended. */
 const ENDS = { succeeded, failed, cancelled };
 
+/**
+ * The last whole number of `seconds` of the clock. Words count by it, so that all places which show a job say one time,
+ * whenever an event had each of them drawn.
+ */
+function steady(now, seconds = FAST_S) {
+  return now - (now % seconds);
+}
+
 /** A reason whose times count on: what happens `in 21 s` by a reason made 15 s ago happens `in 6 s`. */
 export function reasonAt(reason, now) {
   const { seconds, until } = reason?.params ?? {};
   if (!Number.isFinite(seconds) || !Number.isFinite(until)) return reason;
-  const [then, rest] = [seconds, until - now].map((left) => `in ${roughly(Math.max(1, left))}`);
+  const [then, rest] = [seconds, Math.min(seconds, until - steady(now))].map(
+    (left) => `in ${roughly(Math.max(1, left))}`,
+  );
   const counted = (text) => (text ?? "").replaceAll(then, rest);
   const sentences = reason.sentences.map((each) => ({ ...each, text: counted(each.text) }));
   const [text, headline, brief] = [reason.text, reason.headline, reason.brief].map(counted);
@@ -49,7 +59,8 @@ function counting(job, now) {
 }
 
 /** The headline of a job: its reason and its times in one line, in fewer words if they are many; or how it ended. */
-export function jobHeadline(shown, now) {
+export function jobHeadline(shown, shownAt) {
+  const now = steady(shownAt);
   const job = counting(shown, now);
   if (ENDS[job.state]) return spaced(ENDS[job.state](job, now));
   const whole = oneLine(job) || inFull(job).join(" ");
@@ -65,7 +76,8 @@ export function jobHeadline(shown, now) {
 }
 
 /** The part of a card that unfolds under the headline: the reason in full, or nothing if the headline has it. */
-export function drawWhy(shown, now) {
+export function drawWhy(shown, shownAt) {
+  const now = steady(shownAt);
   const job = counting(shown, now);
   const words = spaced([...(REASONS[job.state]?.(job, now) ?? []), unknownStart(job)]);
   if (!oneLine(job) || words.join("") === oneLine(job)) return null;
@@ -173,14 +185,14 @@ function sinceWords(job, now, few) {
 }
 
 function leftWords(job, now) {
-  const left = timeLeft(job, now);
+  const left = timeLeft(job, steady(now, wordsLast(job, now)));
   if (left === null) return null;
   return job.progress.limited ? `Ends in ${roughly(left)}, at its time limit.` : `About ${roughly(left)} to go.`;
 }
 
 /** The rest of the grace period of a job that was asked to pause or to end. */
 function graceLeft({ attempts, grace, shown }, now) {
-  const left = (attempts.at(-1)?.asked ?? -Infinity) + grace - now;
+  const left = Math.min(grace, (attempts.at(-1)?.asked ?? -Infinity) + grace - now);
   return shown !== "ending" && left > 0 ? `At most ${roughly(left)} left.` : null;
 }
 
@@ -225,7 +237,8 @@ function heldWords(job) {
   return `Held ${gpuTime(job.gpu_seconds)}${attempts}.`;
 }
 
-function gpuTime(seconds) {
+/** GPU seconds in words: `12 min of GPU time`, `3.5 GPU hours`. */
+export function gpuTime(seconds) {
   return seconds < 3600 ? `${duration(seconds)} of GPU time` : `${amount(Math.round(seconds / 360) / 10)} GPU hours`;
 }
 
@@ -275,7 +288,8 @@ function unknownStart({ starts }) {
  * When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).`; if `few`,
  * `Likely starts in about 12 min.`
  */
-export function startWords(job, now, few = false) {
+export function startWords(job, shownAt, few = false) {
+  const now = steady(shownAt);
   const { starts, attempt, trials, saved_step: saved } = job;
   if (!starts) return null;
   if (!Number.isFinite(starts.likely)) return few ? null : unknownStart(job);

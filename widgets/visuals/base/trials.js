@@ -30,6 +30,7 @@ export function rowOfTrial(job, before, metric) {
     ended: job.ended,
     gpu_seconds: job.gpu_seconds,
     borrowed: job.held.filter((gpu) => gpu.borrowed).length,
+    pauses: outcome.pauses ?? null,
     error: job.error,
   };
 }
@@ -67,6 +68,24 @@ export function agreesWith(rows, counts) {
   const found = new Map();
   for (const { state } of rows) found.set(countedAs(state), (found.get(countedAs(state)) ?? 0) + 1);
   return TRIAL_STATES.every((state) => (found.get(state) ?? 0) === counts[state]);
+}
+
+/**
+ * The pauses of all trials: how many `trials` of them had some, and of these together the number of `times`, the
+ * `seconds` until `now`, the GPU time lost, and `why`: pairs of a reason and its number, the most frequent first.
+ */
+export function pausesOf(rows, now) {
+  const sums = { trials: 0, times: 0, seconds: 0, lost: 0 };
+  const reasons = new Map();
+  for (const { pauses } of rows) {
+    if (!pauses) continue;
+    sums.trials += 1;
+    sums.times += pauses.times;
+    sums.seconds += pauses.seconds + (Number.isFinite(pauses.since) ? Math.max(0, now - pauses.since) : 0);
+    sums.lost += pauses.lost_gpu_seconds;
+    for (const [words, times] of Object.entries(pauses.why)) reasons.set(words, (reasons.get(words) ?? 0) + times);
+  }
+  return { ...sums, why: [...reasons].toSorted(([, one], [, other]) => other - one) };
 }
 
 /** The names of all parameters, in the order of their first appearance. */

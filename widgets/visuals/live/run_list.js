@@ -1,5 +1,6 @@
 /** A person's jobs as a table that the server searches, sorts and pages, with a live card on demand. */
 
+import { markBeyond } from "../base/beyond.js";
 import { h, patch } from "../base/dom.js";
 import { button, emptyState } from "../base/glyphs.js";
 import { waits, wordsLast } from "../base/job_words.js";
@@ -10,6 +11,7 @@ import { agoLasts, amount, asSentence, clean, clockNow } from "../base/words.js"
 import { ChosenColumns } from "../views/run_columns.js";
 import { drawFilters, drawPager, passes, queryOf } from "../views/run_filters.js";
 import { byTime, drawTable } from "../views/run_table.js";
+import { storeNotice } from "../views/store_notice.js";
 import { JobList } from "./job_list.js";
 import { drawLiveCard } from "./job_view.js";
 import { RerunEditor } from "./rerun_editor.js";
@@ -73,7 +75,6 @@ class RunList {
   start() {
     const { element, feed, redraw } = this;
     for (const leaves of LEAVING) element.addEventListener(leaves, this.left);
-    element.addEventListener("scroll", scrolled, true);
     this.resizing.observe(element);
     this.watching = [feed.watchPool(redraw), feed.watchList(this.list, redraw)];
     feed.fetchPool();
@@ -90,7 +91,6 @@ class RunList {
     clearInterval(this.looking);
     this.resizing.disconnect();
     for (const leaves of LEAVING) this.element.removeEventListener(leaves, this.left);
-    this.element.removeEventListener("scroll", scrolled, true);
     this.view.stop();
     for (const { stop } of this.watching) stop();
   }
@@ -211,6 +211,7 @@ class RunList {
     const actions = { choose, toggle: (id) => this.#toggle(id), drawCard: (node, job) => this.#drawCard(node, job) };
     patch(
       element,
+      storeNotice(pool, this.#isAdmin),
       drawFilters(filters, pool?.projects ?? [], choose, this.#isAdmin, this.#refusal(jobs)),
       h("h2", { key: "list", class: "st-hidden" }, "List"),
       jobs.length > 0 &&
@@ -295,15 +296,6 @@ class RunList {
       return emptyState("No job has ended here yet.", "What succeeds, fails or is cancelled stays here.");
     return this.place.drawNone(filters.show === "active" ? "No job runs or waits here." : "No jobs here yet.");
   }
-}
-
-/** Says of the frame of a table whether columns of it are beyond its edge. */
-function markBeyond(frame) {
-  frame.toggleAttribute("data-beyond", frame.scrollWidth - frame.scrollLeft - frame.clientWidth > 1);
-}
-
-function scrolled({ target }) {
-  if (target.matches?.(".st-wide-table")) markBeyond(target);
 }
 
 function isNarrowed({ search, state, project, within, tag, archived }) {

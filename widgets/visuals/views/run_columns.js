@@ -8,7 +8,8 @@ import { argumentWords } from "./argument_list.js";
 import { drawParent } from "./lineage.js";
 
 const NONE = "–";
-const AUTO_ARGUMENTS = 3;
+/** Most columns of arguments that are tried without a choice: each that does not fit costs a drawing. */
+const AUTO_ARGUMENTS = 12;
 const AUTO_METRICS = 2;
 const MOST_NAMES = 200;
 /** Columns of every table that give way to arguments, metrics and lineage where the window is narrow, the last one first. */
@@ -251,7 +252,7 @@ function differing(jobs) {
 }
 
 /**
- * Without a choice: the arguments in which the jobs differ most, the metrics that most of them have, lineage, and those that
+ * Without a choice: the arguments in which the jobs differ, the metrics that most of them have, lineage, and those that
  * may give way to them; at most `most`, the most telling ones.
  */
 function usual(jobs, most) {

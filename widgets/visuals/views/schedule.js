@@ -4,6 +4,7 @@ import { h } from "../base/dom.js";
 import { parameterWords } from "../base/sweep_words.js";
 import { ancestorsOf, own, parameterNames } from "../base/trials.js";
 import { amount, clean } from "../base/words.js";
+import { tableFrame } from "./trial_table.js";
 
 const NO_VALUE = "–";
 
@@ -27,9 +28,9 @@ export function bestSchedule(trials, rows) {
       "data-testid": "schedule",
     },
     h("p", { key: "head", class: "st-muted st-trials-note" }, `How trial ${best.trial} was trained:`),
-    h(
-      "div",
-      { key: "table", class: "st-trials-scroll", tabindex: 0, role: "region", "aria-label": "Table of the schedule" },
+    tableFrame(
+      "Table of the schedule",
+      {},
       h(
         "table",
         {},

@@ -11,7 +11,8 @@ import { trialCounts } from "../charts/trial_counts.js";
 import { cardActions, cardHeader, noteLine } from "./card_parts.js";
 import { rerunForm, rerunLine, submitterLine } from "./rerun_form.js";
 import { bestSchedule } from "./schedule.js";
-import { TABLE_BEGIN, trialTable } from "./trial_table.js";
+import { trialPauses } from "./trial_pauses.js";
+import { markFrames, TABLE_BEGIN, trialTable } from "./trial_table.js";
 
 const MOST_CELLS = 32;
 const NO_METRIC =
@@ -61,6 +62,7 @@ export function renderSweepCard(element, data, actions = {}) {
     trials.gpus > 0 && drawTrialGpus(trials, colour, data.simulated),
     job.error &&
       h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, clean(job.error)),
+    rows && trialPauses(rows, now),
     rows && h("div", { key: "chart", draw: (node) => renderParameterChart(node, { ...shown, rows: matching }) }),
     rows && bestSchedule(trials, rows),
     rows && trialTable(shown, state.view, choose),
@@ -70,6 +72,7 @@ export function renderSweepCard(element, data, actions = {}) {
     rerunForm(data.editor),
     cardActions(data, actions, state, again, sweepButtons(job)),
   );
+  markFrames(element);
 }
 
 /** The rows that match the filter: the same array as long as rows and filter are unchanged. */

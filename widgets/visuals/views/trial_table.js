@@ -1,5 +1,6 @@
 /** The trials of a sweep as a table: sorted by its heads, filtered by state and text, the first of them shown. */
 
+import { markBeyond } from "../base/beyond.js";
 import { h } from "../base/dom.js";
 import { button, colourOf, emptyState, sortMark, stateMark, stateWord } from "../base/glyphs.js";
 import { countedAs, parameterWords, TRIAL_STATES } from "../base/sweep_words.js";
@@ -137,17 +138,21 @@ function drawTrialFilters(rows, matching, view, choose) {
   );
 }
 
+/** A table in a frame that scrolls it, with a shade where columns are beyond its edge; `name` is its name aloud. */
+export function tableFrame(name, props, table) {
+  const frame = { key: "scroll", class: "st-trials-scroll", tabindex: 0, role: "region", "aria-label": name };
+  return h("div", { key: "table", class: "st-trials-frame", ...props }, h("div", frame, table));
+}
+
+/** Marks the frames of tables in a card whose columns are beyond their edges. */
+export function markFrames(element) {
+  for (const frame of element.querySelectorAll(".st-trials-scroll")) markBeyond(frame);
+}
+
 function drawTrials(rows, columns, data, view, choose) {
-  return h(
-    "div",
-    {
-      key: "table",
-      class: "st-trials-scroll",
-      tabindex: 0,
-      role: "region",
-      "aria-label": "Table of trials",
-      style: colourOf(data.colour),
-    },
+  return tableFrame(
+    "Table of trials",
+    { style: colourOf(data.colour) },
     h(
       "table",
       { "data-testid": "trials" },
