@@ -766,8 +766,42 @@ async def test_a_cancelled_booking_that_comes_again_comes_back_and_one_that_is_o
     assert not (await two.engine.audit_entry(over.entry)).undo
     with pytest.raises(Refusal, match="would have ended"):
         await two.engine.undo(over.entry, "admin", members={})
+    entry = await two.engine.audit_entry(cancelled.entry)
+    assert entry.before["every"] == {
+        "days": "sat,sun",
+        "opens": "20:00",
+        "closes": "08:00",
+        "zone": "Europe/Berlin",
+    }
     await two.engine.undo(cancelled.entry, "admin", members={})
+    back = two.engine.bookings().items[0]
+    assert back.every == every
+    daily_now = wire.BookingRequest(
+        nodes=("one",), every=structs.replace(every, days="daily"), replaces=back.number
+    )
+    changed = await two.engine.book(daily_now, "admin")
+    await two.engine.undo(changed.entry, "admin", members={})
     assert two.engine.bookings().items[0].every == every
+
+
+async def test_a_booking_of_whose_repeated_times_a_trail_has_words_alone_is_not_guessed(two):
+    words = {"start": 1.0, "end": 2.0, "number": 1, "repeats": "Sat from 8:00 to 9:00, UTC", "nodes": ["one"]}
+    number = await two.engine.record("admin", "booking.cancel", "one", words, {})
+    assert not (await two.engine.audit_entry(number)).undo
+    with pytest.raises(
+        Refusal, match="of an earlier version, which kept the repeated times of a booking in words"
+    ):
+        await two.engine.undo(number, "admin", members={})
+    assert numbers(two) == []
+
+
+async def test_times_less_than_a_minute_apart_are_told_apart(two):
+    with pytest.raises(
+        Refusal, match="end at 1970-01-12 13:46:50 UTC, before its start at 1970-01-12 13:47:00 UTC"
+    ):
+        await two.engine.book(
+            wire.BookingRequest(nodes=("one",), start=two.clock.now + 20, end=two.clock.now + 10), "admin"
+        )
 
 
 def everybody(_user: str, _project: str) -> bool:
