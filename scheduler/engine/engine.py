@@ -582,13 +582,13 @@ class Engine:
     async def edit_project(
         self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members
     ) -> wire.ProjectView:
-        """Change a project; the next plan follows it. Notes name values that cannot return any more."""
+        """Change a project; the next plan follows it. Notes name what is no longer as decided."""
         check_use(edit, self.settings.images)
 
         def change(transaction: Transaction) -> list[str]:
-            lost = project_admin.lost_returns(transaction, members)
+            before = project_admin.not_as_decided(transaction, members)
             project_admin.edit_project(transaction, name, edit, by, members)
-            return project_admin.newly_lost(transaction, lost, members)
+            return project_admin.new_in(before, project_admin.not_as_decided(transaction, members))
 
         notes = await self._change_project(name, change, edit.version)
         return replace(self._project_view(name, members), notes=notes)

@@ -938,6 +938,30 @@ async def test_a_booking_stays_within_the_limit_that_returns_during_it(two):
     await booked(two, project="joe", gpus=2, start=2, hours=1)
 
 
+async def test_a_limit_below_a_coming_booking_is_said_before_and_after_it_is_lowered_and_only_then(two):
+    made = await booked(two, project="joe", gpus=2, start=2, hours=2)
+    said = (
+        f"With booking {made.booking.number}, from 1970-01-12 15:46 UTC on: The quota of “joe” would be 4, and "
+        "its limit is 3. It holds no more than its limit."
+    )
+
+    async def preview(**edit: Any) -> list[str]:
+        question = wire.WhatIf(projects={"joe": wire.ProjectEdit(**edit)})
+        return (await two.engine.forecast(question, "admin", None, sees=everybody, members={})).notes
+
+    async def change(**edit: Any) -> list[str]:
+        return (await two.engine.edit_project("joe", wire.ProjectEdit(**edit), "admin", members={})).notes
+
+    assert await preview(limit=4) == await change(limit=4) == []
+    assert await preview(limit=3) == await change(limit=3) == [said]
+    assert await preview(weight=2.0) == await change(weight=2.0) == [], "it was so before"
+    assert await change(limit=None) == []
+    short = wire.ProjectEdit(limit=3, until=two.clock.now + HOUR)
+    assert (await two.engine.edit_project("joe", short, "admin", members={})).notes == [], (
+        "it ends before the booking"
+    )
+
+
 @pytest.mark.parametrize("start", [0.0, 1.0])
 async def test_a_maintenance_empties_a_node_that_is_drained_until_its_jobs_end(two, start):
     job = await two.submit(gpus=4, name="bert")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -202,6 +203,25 @@ def test_projects_and_members_come_and_go(admin: Page, projects: Service) -> Non
     )
     expect(admin.get_by_test_id("member-nlp-susan")).to_be_visible()
     assert sorted(projects.people.groups["nlp"]) == ["joe", "susan"]
+
+
+def test_a_limit_below_a_coming_booking_is_said_before_it_is_saved_and_afterwards(
+    admin: Page, projects: Service
+) -> None:
+    start = time.time() + 86_400
+    request = wire.BookingRequest(project="vision", gpus=2, start=start, end=start + 3600)
+    made = projects.run(projects.engine.book(request, "admin"))
+    said = "The quota of “vision” would be 4, and its limit is 3. It holds no more than its limit."
+    try:
+        admin.get_by_test_id("edit-limit-vision").fill("3")
+        expect(admin.get_by_test_id("what-if")).to_contain_text(
+            "Saved like this, no job would be paused or started"
+        )
+        expect(admin.get_by_test_id("what-if")).to_contain_text(said)
+        admin.get_by_test_id("save-vision").click()
+        expect(admin.get_by_test_id("note-vision")).to_contain_text(said)
+    finally:
+        projects.run(projects.engine.cancel_booking(made.booking.number, "clean-up"))
 
 
 def test_what_somebody_else_changes_comes_in_without_disturbing_what_is_typed(

@@ -287,6 +287,20 @@ def exceeding_later(
                 yield Refusal(409, "sums", message, field="quota", hint=hint)
 
 
+def beyond_limits(transaction: Transaction) -> Iterator[str]:
+    """Yield a sentence about each booking that gives a project a quota beyond its limit at some time to come."""
+    projects, types, endings = transaction.policy_projects(), transaction.types.train, transaction.endings
+    known = list(transaction.bookings.values())
+    for booking in known:
+        spans = booked.times(booking) if booking.project in projects else ()
+        starts = {span.start for span in spans} | booked.returns(endings)
+        for at in sorted(at for at in starts if booked.holds_at(booking, at)):
+            then = booked.projects_at(projects, known, endings, at, types)[booking.project]
+            if said := _beyond_limit(then, types):
+                yield f"With booking {booking.number}, from {utc(at)} on: {said} It holds no more than its limit."
+                break
+
+
 def others(transaction: Transaction, before: BookingRecord | None) -> list[BookingRecord]:
     """Return the bookings except one of them; with None all."""
     return [each for each in transaction.bookings.values() if each != before]
@@ -509,7 +523,8 @@ def _beyond_limit(project: Project, types: Sequence[str]) -> str:
     for gpu_type in types or ("",):
         quota, limit = quota_of(project, gpu_type, types), limit_of(project, gpu_type, types)
         if quota is not None and limit is not None and quota > limit:
-            return f"The quota of {given(project.name)} would be {quota}, and its limit is {limit}."
+            of_type = f" of {gpu_type} GPUs" if len(types) > 1 else ""
+            return f"The quota{of_type} of {given(project.name)} would be {quota}, and its limit is {limit}."
     return ""
 
 

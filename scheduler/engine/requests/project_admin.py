@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import copysign
-from typing import Any
+from typing import Any, TypeAlias
 from unicodedata import normalize
 
 import msgspec
@@ -265,18 +265,26 @@ def lost_returns(transaction: Transaction, members: Members) -> dict[EndingKey, 
     return lost
 
 
-def newly_lost(transaction: Transaction, before: Container[EndingKey], members: Members) -> list[str]:
-    """Return a sentence about each value that cannot return any more, but for those that could not ``before``."""
-    found = []
+Later: TypeAlias = Mapping[EndingKey | str, str]
+"""What will not be as it was decided, in sentences: by the end of a change, or for a booking by the sentence."""
+
+
+def not_as_decided(transaction: Transaction, members: Members) -> Later:
+    """Return which values cannot return after changes for a time, and which bookings exceed a limit."""
+    found: dict[EndingKey | str, str] = {said: said for said in bookings.beyond_limits(transaction)}
     for key, why in lost_returns(transaction, members).items():
-        if key not in before:
-            ending = transaction.endings[key]
-            field, name = ending.kind.value.replace("_", " "), wording.given(ending.subject)
-            found.append(
-                f"The {field} of {name} cannot return to {value_before(ending)} at {utc(ending.until)}: {why} "
-                "It stays as it is until that fits."
-            )
+        ending = transaction.endings[key]
+        field, name = ending.kind.value.replace("_", " "), wording.given(ending.subject)
+        found[key] = (
+            f"The {field} of {name} cannot return to {value_before(ending)} at {utc(ending.until)}: {why} "
+            "It stays as it is until that fits."
+        )
     return found
+
+
+def new_in(before: Later, after: Later) -> list[str]:
+    """Return the sentences about what was as decided before a change, and is not after it."""
+    return [said for key, said in after.items() if key not in before]
 
 
 def return_person(transaction: Transaction, name: str, quota: Amount, members: Members) -> None:
