@@ -539,11 +539,9 @@ class Engine:
         end = min(end, now)
         start = min(start, end)
         uses = await self._read(ledger.gpu_use, start, end, now)
-        facts = await self._read(ledger.quotas_between, start, end, now)
-        used, total = await self.usage.report("project", start, end), quotas.total_gpus(self._nodes.train())
-        return history.history(
-            uses, start, end, total, quota_sums(self.state), quota_facts=facts, measured=used.items
-        )
+        facts = await self._read(ledger.facts_between, history.KINDS, start, end, now)
+        used = await self.usage.report("project", start, end)
+        return history.history(uses, start, end, quota_sums(self.state), facts=facts, measured=used.items)
 
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:
         """Return what a person may ask for in each of these projects."""
