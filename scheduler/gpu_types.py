@@ -11,7 +11,7 @@ import msgspec
 
 from springtide.scheduler.model import Amount, Node, Project, Standing
 from springtide.scheduler.settings import SettingError, entries_by_name
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import count, given, listed
 
 UNKNOWN = "gpu"
 """Type of GPUs whose model is not known."""
@@ -80,6 +80,13 @@ def amount_words(amount: Amount) -> str:
     if isinstance(amount, Mapping):
         return ", ".join(f"{amount_words(number)} {name}" for name, number in amount.items()) or "0"
     return "none" if amount is None else str(amount)
+
+
+def gpus_words(amount: Amount) -> str:
+    """Return an amount with its noun: ``4 GPUs``, ``1 t4 GPU and 2 a100 GPUs``; types without any are left out."""
+    if not isinstance(amount, Mapping):
+        return count(amount or 0, "GPU")
+    return listed([count(number, f"{name} GPU") for name, number in amount.items() if number]) or count(0, "GPU")
 
 
 def quota_of(project: Project, gpu_type: str, types: Sequence[str]) -> int | None:

@@ -8,6 +8,10 @@ from springtide.scheduler.wording import given, is_printable
 
 UNKNOWN: Final = "not_found"
 """Code of a refusal: the job does not exist, or the caller may not see it."""
+CHANGED: Final = "changed"
+"""Code of a refusal: somebody has changed the thing since the caller saw it."""
+UNKNOWN_PROJECT: Final = "unknown_project"
+"""Code of a refusal: there is no project of the name."""
 DELETED: Final = "deleted"
 """Code of a refusal: a person deleted the job, which the caller could see."""
 
@@ -55,7 +59,7 @@ def unknown_project(
     name: str, field: str | None = None, *, status: int = 404, hint: str = "", more: str = ""
 ) -> Refusal:
     """Return the refusal for a project that does not exist; ``more`` ends its sentence."""
-    return Refusal(status, "unknown_project", f"There is no project {given(name)}{more}.", field=field, hint=hint)
+    return Refusal(status, UNKNOWN_PROJECT, f"There is no project {given(name)}{more}.", field=field, hint=hint)
 
 
 def deleted_job(job_id: str, name: str, by: str, ago: str) -> Refusal:

@@ -13,7 +13,6 @@ from springtide.scheduler.wording import given
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})")
-_WORDS: Final = re.compile(r"(.+) from (\d{1,2}:\d{2}) to (\d{1,2}:\d{2}), (.+)")
 
 
 class Repeat(NamedTuple):
@@ -103,13 +102,3 @@ def in_words(times: Repeat) -> str:
     names = [DAYS[day].capitalize() for day in times.days]
     days = "daily" if len(names) == 7 else ", ".join(names)
     return f"{days} from {times.opens} to {times.closes}, {times.zone}"
-
-
-def from_words(words: str) -> Repeat:
-    """Return the repeated time that `in_words` has put in these words. Raises `NoRepeatError` for others."""
-    found = _WORDS.fullmatch(words)
-    if found is None:
-        raise NoRepeatError(
-            "days", f"{given(words)} is no repeated time such as Sat, Sun from 20:00 to 08:00, UTC"
-        )
-    return repeat(*found.groups())

@@ -306,9 +306,14 @@ def exact(at: float, zone: tzinfo | None = None) -> str:
     return f"{datetime.fromtimestamp(at, zone):%Y-%m-%d %H:%M:%S}"
 
 
-def utc(at: float) -> str:
-    """Return a time with its day in UTC: ``2026-11-27 20:14 UTC``."""
-    return f"{dated(at, UTC)} UTC"
+def is_short(start: float, end: float) -> bool:
+    """Return whether two times are so near to each other that they are told apart by their seconds."""
+    return abs(end - start) < 60
+
+
+def utc(at: float, *, precise: bool = False) -> str:
+    """Return a time with its day in UTC: ``2026-11-27 20:14 UTC``, or ``precise`` with its seconds."""
+    return f"{exact(at, UTC) if precise else dated(at, UTC)} UTC"
 
 
 def iso(at: float | None) -> str:
@@ -316,9 +321,9 @@ def iso(at: float | None) -> str:
     return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def with_offset(at: float, zone: tzinfo | None = None) -> str:
-    """Return a time with its day and the offset from UTC: ``2026-11-27 21:14+01:00``."""
-    return datetime.fromtimestamp(at).astimezone(zone).isoformat(" ", "minutes")
+def with_offset(at: float, zone: tzinfo | None = None, *, precise: bool = False) -> str:
+    """Return a time with its day and the offset from UTC: ``2026-11-27 21:14+01:00``, ``precise`` with seconds."""
+    return datetime.fromtimestamp(at).astimezone(zone).isoformat(" ", "seconds" if precise else "minutes")
 
 
 def weekday(at: float, zone: tzinfo | None = None) -> str:

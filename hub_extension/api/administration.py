@@ -92,11 +92,13 @@ def may_edit(call: Call, name: str) -> bool:
 
 
 def check_edit(call: Call, name: str, edit: ProjectEdit) -> None:
-    """Raise `Refusal` 403 unless the caller may change a project so."""
+    """Raise `Refusal` 403 unless the caller may change a project so, 404 for one that is not there."""
     if may(call.caller, Action.CHANGE_PROJECT, name):
         return
     views = {view.name: view for view in call.pool.engine.pool().projects}
-    above = views[name].parent if name in views else None
+    if name not in views:
+        raise unknown_project(name)
+    above = views[name].parent
     if above is None or not may_edit(call, name):
         message = (
             f"Only administrators of the pool, or of a project above {wording.given(name)}, may change "
@@ -195,7 +197,7 @@ async def change_lead(call: Call, project: str, user: str, *, leads: bool, undoe
     """Put a person into the group that leads a project, or take one out, with an entry of the audit trail."""
     pool, who = call.pool, call.caller
     if not pool.engine.has_project(project):
-        raise unknown_project(project)
+        raise await pool.engine.unknown_project(project)
     group = pool.hub.lead_group(project)
     before = sorted((await pool.groups.members(fresh=True)).get(group, ()))
     if (user in before) is leads:
@@ -261,7 +263,7 @@ async def _members(call: Call, project: str) -> list[str]:
         message = f"Only administrators of {wording.given(project)} or of the pool may change who is in it."
         raise Refusal(403, "forbidden", message)
     if not call.pool.engine.has_project(project):
-        raise unknown_project(project)
+        raise await call.pool.engine.unknown_project(project)
     return sorted((await call.pool.groups.members(fresh=True)).get(project, ()))
 
 

@@ -15,10 +15,10 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.hub_extension.commands.times import LastMoment, Moment, end_words, with_weekday
 from springtide.scheduler import model
 from springtide.scheduler.client import Client, PoolError
-from springtide.scheduler.gpu_types import amount_words, total
+from springtide.scheduler.gpu_types import amount_words, gpus_words
 from springtide.scheduler.wire import BookingPreview, BookingRequest, BookingView, Problem, Weekly, durations
 from springtide.scheduler.wire.moments import EXAMPLES
-from springtide.scheduler.wording import given, listed, with_offset
+from springtide.scheduler.wording import given, is_short, listed, with_offset
 
 NONE = "No bookings. Make one: springtide book NODE --from 'friday 18:00' --for 2h"
 
@@ -223,8 +223,8 @@ def bookings(*, as_json: bool) -> None:
     rows = [
         (
             each.number,
-            with_offset(each.start),
-            with_offset(each.end),
+            with_offset(each.start, precise=is_short(each.start, each.end)),
+            with_offset(each.end, precise=is_short(each.start, each.end)),
             described(each),
             each.repeats,
             "yes" if each.begun else "",
@@ -252,12 +252,11 @@ def described(booking: BookingView) -> str:
         return f"maintenance of {listed(booking.nodes)}"
     lenders = listed([f"{name} ({amount_words(amount)})" for name, amount in booking.lends.items()])
     lent = f", lent by {lenders}" if lenders else ""
-    return (
-        f"{amount_words(booking.gpus)} {'GPU' if total(booking.gpus) == 1 else 'GPUs'} for {booking.project}{lent}"
-    )
+    return f"{gpus_words(booking.gpus)} for {booking.project}{lent}"
 
 
 def times(booking: BookingView) -> str:
     """Return the start and the end of a booking, as this machine's clock has them, and whether it comes again."""
-    first = f"from {with_weekday(booking.start)} to {end_words(booking.end)}"
+    precise = is_short(booking.start, booking.end)
+    first = f"from {with_weekday(booking.start, precise=precise)} to {end_words(booking.end, precise=precise)}"
     return f"{booking.repeats}: next {first}" if booking.repeats else first

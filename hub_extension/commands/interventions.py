@@ -10,11 +10,11 @@ from msgspec import UNSET
 
 from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.jobs import UNFINISHED, act_on, check_choice
-from springtide.hub_extension.commands.pool import value_words
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.hub_extension.commands.times import end_words, until_option
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import OPTIONS, OPTIONS_EDITED, BadOption, JobEdit, ProjectEdit
+from springtide.scheduler.wire.audit_table import value_words
 from springtide.scheduler.wording import given, listed
 
 NO_VALUE = "none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -13,7 +12,6 @@ from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
 from springtide.hub_extension.commands.times import end_words, until_option
 from springtide.scheduler.client import Client
-from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.wire import (
     AWAY,
     DRAINED,
@@ -27,6 +25,7 @@ from springtide.scheduler.wire import (
     TypeNumbers,
     UnmatchedView,
 )
+from springtide.scheduler.wire.audit_table import value_words
 from springtide.scheduler.wording import LISTED, cores_and_memory, count, free, gpus, with_offset
 
 PROJECT_HEADER = (
@@ -84,13 +83,6 @@ def ending_lines(views: Iterable[ProjectView]) -> Iterator[str]:
             refused = f" It could not return so far: {ending.refused}" if ending.refused else ""
             before = value_words(ending.before)
             yield f"{name} of {view.name}: {before} again at {with_offset(ending.until)}.{refused}"
-
-
-def value_words(value: Any) -> str:
-    """Return a value of a project as people write it: ``4``, ``4 a100, 2 t4``, ``none``; others as JSON."""
-    numbers = value.values() if isinstance(value, dict) else (value,)
-    plain = all(number is None or (isinstance(number, int) and not isinstance(number, bool)) for number in numbers)
-    return amount_words(value) if plain else json.dumps(value, ensure_ascii=False)
 
 
 @click.command("default-project")
@@ -439,9 +431,11 @@ def show(pool: PoolView, *, as_json: bool, clear: bool) -> None:
 def screen(pool: PoolView) -> Iterator[str]:
     """Yield the lines of a screen."""
     kind = "simulated " if pool.simulated else ""
-    uses = [f"{use.train_held} of {use.train_gpus} {kind}train {t} GPUs" for t, use in pool.by_type.items()]
-    train = ", ".join(uses) or f"{pool.train_held} of {pool.train_gpus} {kind}train GPUs"
-    build = f"{pool.build_held} of {pool.build_gpus} {kind}build GPUs in notebooks"
+    uses = [
+        f"{use.train_held} of {count(use.train_gpus, f'{kind}train {t} GPU')}" for t, use in pool.by_type.items()
+    ]
+    train = ", ".join(uses) or f"{pool.train_held} of {count(pool.train_gpus, f'{kind}train GPU')}"
+    build = f"{pool.build_held} of {count(pool.build_gpus, f'{kind}build GPU')} in notebooks"
     yield f"{train} held, {free(pool.train_free)}; {build}"
     yield ""
     several = bool(pool.by_type)

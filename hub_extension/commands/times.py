@@ -42,11 +42,11 @@ def until_option(command: Command) -> Command:
     return click.option("--until", type=LastMoment(), metavar="TIME", help=text)(command)
 
 
-def with_weekday(at: float) -> str:
+def with_weekday(at: float, *, precise: bool = False) -> str:
     """Return a time for an answer to who wrote it: ``2026-12-04 18:00+01:00 (Friday)``."""
-    return f"{with_offset(at)} ({weekday(at)})"
+    return f"{with_offset(at, precise=precise)} ({weekday(at)})"
 
 
-def end_words(at: float) -> str:
+def end_words(at: float, *, precise: bool = False) -> str:
     """Return the same for an end, which at midnight is that of a day: ``the end of Friday, 2026-12-04``."""
-    return end_of_day(at) or with_weekday(at)
+    return end_of_day(at) or with_weekday(at, precise=precise)

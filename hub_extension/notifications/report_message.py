@@ -133,7 +133,8 @@ def _days(by_day: Report) -> list[Bar]:
     found = []
     for name in names:
         row = rows.get(name, ReportRow(by={}))
-        held = f"{at_a_glance(row.gpu_hours_held / 24)} GPUs"
+        mean = at_a_glance(row.gpu_hours_held / 24)
+        held = f"{mean} {'GPU' if mean == '1' else 'GPUs'}"
         found.append(Bar(name, held, *_parts(row, most, HEIGHT)))
     return found
 

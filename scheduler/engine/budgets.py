@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 
 from springtide.scheduler import wire
-from springtide.scheduler.budgets import Month, Spent, month_of
+from springtide.scheduler.budgets import Month, month_of
+from springtide.scheduler.engine.conflicts import with_changes_of_project
 from springtide.scheduler.engine.requests import budgets
 from springtide.scheduler.engine.state.lineage import with_those_inside
 from springtide.scheduler.engine.state.state import State
@@ -64,34 +65,33 @@ class Budgets:
     async def follow(self) -> None:
         """Take in what the projects with budgets have spent by now. Raises `StoreError` and `Refusal`."""
         if self._state.budgets:
-            month, spent = await self._spent()
-            await self._change(lambda transaction: budgets.follow(transaction, spent, month))
+            spending = await self.spending()
+            await self._change(lambda transaction: budgets.follow(transaction, spending))
 
     async def set(self, project: str, request: wire.BudgetRequest, by: str) -> None:
         """Give a project a budget for each month. Raises `Refusal`."""
-        month, spent = await self._spent(project)
-        await self._change(
-            lambda transaction: budgets.set_budget(
-                transaction,
-                project,
-                request,
-                by,
-                spent=spent[project],
-                month=month,
-                surplus=self._surplus,
-            )
+        spending = await self.spending(project)
+        await self._change_of(
+            project, lambda transaction: budgets.set_budget(transaction, project, request, by, spending)
         )
 
     async def remove(self, project: str, by: str) -> None:
         """Take the budget of a project away. Raises `Refusal`."""
-        await self._change(lambda transaction: budgets.remove_budget(transaction, project, by))
+        await self._change_of(project, lambda transaction: budgets.remove_budget(transaction, project, by))
 
-    async def _spent(self, *more: str) -> tuple[Month, dict[str, Spent]]:
-        """Return the present month, and what the projects with budgets, and ``more``, have spent in it.
+    async def _change_of(self, project: str, change: Callable[[Transaction], None]) -> None:
+        try:
+            await self._change(change)
+        except Refusal as refusal:
+            raise await with_changes_of_project(refusal, self._threads, project) from refusal
 
-        The projects inside count.
+    async def spending(self, *more: str) -> budgets.Spending:
+        """Return what the projects with budgets, and ``more``, have spent in the present month.
+
+        The projects inside count. Raises `StoreError`.
         """
         now, month = self._clock(), self.month
         parents = {name: record.project.parent for name, record in self._state.projects.items()}
         spent = await self._threads.read(ledger.spent, month.start, month.end, now)
-        return month, with_those_inside(spent, {*self._state.budgets, *more}, parents)
+        of_all = with_those_inside(spent, {*self._state.budgets, *more}, parents)
+        return budgets.Spending(of_all, month, self._surplus)

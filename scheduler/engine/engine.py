@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, BinaryIO, TypeVar
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import messages
+from springtide.scheduler.engine import conflicts, messages
 from springtide.scheduler.engine.forecasts.questions import Asker
 from springtide.scheduler.engine.forks import Source
 from springtide.scheduler.engine.parts import EngineParts
@@ -27,6 +28,7 @@ from springtide.scheduler.engine.requests import (
     pool_file,
     project_admin,
     quotas,
+    undoing,
     validation,
     workspaces,
 )
@@ -46,7 +48,7 @@ from springtide.scheduler.engine.views.diagnoses import Sees
 from springtide.scheduler.engine.views.pool_view import quota_sums
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, RunningNotebook
 from springtide.scheduler.metrics import MAX_METRICS, Goal, Value, values_at
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, unknown_project
 from springtide.scheduler.runs import (
     Absent,
     Condition,
@@ -537,11 +539,9 @@ class Engine:
         end = min(end, now)
         start = min(start, end)
         uses = await self._read(ledger.gpu_use, start, end, now)
-        facts = await self._read(ledger.quotas_between, start, end, now)
-        used, total = await self.usage.report("project", start, end), quotas.total_gpus(self._nodes.train())
-        return history.history(
-            uses, start, end, total, quota_sums(self.state), quota_facts=facts, measured=used.items
-        )
+        facts = await self._read(ledger.facts_between, history.KINDS, start, end, now)
+        used = await self.usage.report("project", start, end)
+        return history.history(uses, start, end, quota_sums(self.state), facts=facts, measured=used.items)
 
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:
         """Return what a person may ask for in each of these projects."""
@@ -580,32 +580,49 @@ class Engine:
     async def edit_project(
         self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members
     ) -> wire.ProjectView:
-        """Change a project; the next plan follows it. Notes name values that cannot return any more."""
+        """Change a project; the next plan follows it. Notes name what is no longer as decided."""
         check_use(edit, self.settings.images)
 
         def change(transaction: Transaction) -> list[str]:
-            lost = project_admin.lost_returns(transaction, members)
+            before = project_admin.not_as_decided(transaction, members)
             project_admin.edit_project(transaction, name, edit, by, members)
-            return project_admin.newly_lost(transaction, lost, members)
+            return project_admin.new_in(before, project_admin.not_as_decided(transaction, members))
 
-        notes = await self.change(change)
+        notes = await self._change_project(name, change, edit.version)
         return replace(self._project_view(name, members), notes=notes)
+
+    async def _change_project(
+        self, name: str, change: Callable[[Transaction], T], version: int | UnsetType = UNSET
+    ) -> T:
+        """Apply a change of a project, made on a ``version`` of it; a refusal says who has changed it since."""
+        try:
+            return await self.change(change)
+        except Refusal as refusal:
+            known = self.state.projects.get(name)
+            later = 0 if known is None or version is UNSET else known.version - version
+            raise await conflicts.with_changes_of_project(refusal, self._parts.store, name, later) from refusal
+
+    async def unknown_project(self, name: str) -> Refusal:
+        """Return the refusal for a project that is not there, with who has deleted it."""
+        return await conflicts.with_changes_of_project(unknown_project(name), self._parts.store, name)
 
     async def freeze(
         self, project: str, request: wire.FreezeRequest, by: str, *, members: Members
     ) -> wire.ProjectView:
         """Let no job of a project start; those that run are paused, or may finish."""
-        await self.change(lambda transaction: freezes.freeze(transaction, project, request, by))
+        await self._change_project(project, lambda transaction: freezes.freeze(transaction, project, request, by))
         return self._project_view(project, members)
 
     async def unfreeze(self, project: str, by: str, *, members: Members) -> wire.ProjectView:
         """Let the jobs of a project start again."""
-        await self.change(lambda transaction: freezes.unfreeze(transaction, project, by))
+        await self._change_project(project, lambda transaction: freezes.unfreeze(transaction, project, by))
         return self._project_view(project, members)
 
     async def delete_project(self, name: str, by: str) -> bool:
         """Delete a project without unfinished jobs and children; return whether its group was created for it."""
-        return await self.change(lambda transaction: project_admin.delete_project(transaction, name, by))
+        return await self._change_project(
+            name, lambda transaction: project_admin.delete_project(transaction, name, by)
+        )
 
     async def edit_person(self, name: str, edit: wire.PersonEdit, by: str, *, members: Members) -> wire.PersonView:
         """Set or remove a person's own build quota."""
@@ -743,17 +760,16 @@ class Engine:
         """Return a page of the chosen entries of the audit trail, newest first."""
         position, limit = paging.page_bounds(cursor, limit)
         found = await self._read(reading.audit, chosen, position, limit + 1)
-        items = [self._entry_view(record) for record in found[:limit]]
+        items = self._entry_views(found[:limit])
         return wire.AuditPage(items=items, next=str(found[limit - 1].id) if len(found) > limit else None)
 
     async def audit_entry(self, audit_id: int) -> wire.AuditEntry:
         """Return an entry of the audit trail. Raises `Refusal` (404) for an unknown one."""
-        return self._entry_view(await self._audit_record(audit_id))
+        return self._entry_views([await self._audit_record(audit_id)])[0]
 
-    def _entry_view(self, record: AuditRecord) -> wire.AuditEntry:
-        return job_view.audit(
-            record, undo=project_admin.may_undo(record, self.state.bookings, self._parts.clock())
-        )
+    def _entry_views(self, records: Sequence[AuditRecord]) -> list[wire.AuditEntry]:
+        now = Transaction(self.state, self._nodes, self._parts.clock())
+        return [job_view.audit(each, undo=undoing.hindrance(now, each) is None) for each in records]
 
     async def _audit_record(self, audit_id: int) -> AuditRecord:
         record = await self._read(reading.audit_entry, audit_id)
@@ -762,10 +778,21 @@ class Engine:
         return record
 
     async def undo(self, audit_id: int, by: str, *, members: Members) -> wire.AuditEntry:
-        """Undo a change of a project or person and return the new entry."""
+        """Undo a change and return the new entry; a booking of an undrained node drains it from then on."""
         record = await self._audit_record(audit_id)
-        entry = await self.change(lambda transaction: project_admin.undo(transaction, record, by, members))
-        return self._entry_view(entry)
+        spending = await self.budgets.spending(*filter(None, [record.project]))
+        around = undoing.Around(members, spending, self.settings)
+
+        def change(transaction: Transaction) -> AuditRecord:
+            entry = undoing.undo(transaction, record, by, around)
+            bookings.follow(transaction)
+            return entry
+
+        try:
+            entry = await self.change(change)
+        except Refusal as refusal:
+            raise await conflicts.with_later_changes(refusal, self._parts.store, record) from refusal
+        return self._entry_views([entry])[0]
 
     async def record(
         self,
@@ -786,7 +813,7 @@ class Engine:
         def add(transaction: Transaction) -> int:
             if undoes is not None:
                 transaction.undone_entries.append(undoes)
-            if what.removeprefix(UNDO) in project_admin.MEMBERSHIP:
+            if what.removeprefix(UNDO) in undoing.MEMBERSHIP:
                 hub_users.record_change(transaction, subject, before["members"], after["members"])
             return transaction.add_audit_entry(who, what, subject, before, after, project=project)
 

@@ -236,7 +236,7 @@ def set_rule(
     scope, name = key
     if scope is RuleScope.PROJECT and name not in transaction.projects:
         raise unknown_project(name, "project")
-    record = transaction.idle_rules.get(key)
+    record, was = transaction.idle_rules.get(key), recorded(transaction, key)
     before, ends = None if record is None else record.rule, ending_key(key)
     if before != rule or until_of(transaction.endings, ends) != until:
         end_at(transaction, ends, until, by, None if before is None else asdict(before))
@@ -246,8 +246,28 @@ def set_rule(
             transaction.idle_rules.put(IdleRuleRecord(scope, name, rule.tell_after, rule.notice))
         subject = f"{scope.value} {name}".rstrip()
         of = name if scope is RuleScope.PROJECT else ""
-        after = _shown(rule) if until is None else {**_shown(rule), "until": until}
-        transaction.add_audit_entry(by, "idle_rule.change", subject, _shown(before), after, project=of)
+        transaction.add_audit_entry(by, "idle_rule.change", subject, was, recorded(transaction, key), project=of)
+
+
+def recorded(transaction: Transaction, key: RuleKey) -> dict[str, Any]:
+    """Return a rule, with its end if it has one, as the audit trail has it; nothing without a rule."""
+    record, until = transaction.idle_rules.get(key), until_of(transaction.endings, ending_key(key))
+    return {**_shown(None if record is None else record.rule), **({} if until is None else {"until": until})}
+
+
+def restore(transaction: Transaction, key: RuleKey, values: Mapping[str, Any], by: str) -> None:
+    """Set the rule with the ``values`` that the audit trail has of it; without values there is none.
+
+    Raises `Refusal` as `set_rule` does.
+    """
+    fields = {name: value for name, value in values.items() if name != "until"}
+    set_rule(transaction, key, IdleRule(**fields) if fields else None, by, until=values.get("until"))
+
+
+def key_of(subject: str) -> RuleKey:
+    """Return the key of a rule by the subject of its end, or of its entries of the audit trail."""
+    scope, _, name = subject.partition(" ")
+    return RuleScope(scope), name
 
 
 def ending_key(key: RuleKey) -> EndingKey:
@@ -261,9 +281,7 @@ def return_rule(transaction: Transaction, subject: str, before: dict[str, float 
 
     Raises `Refusal` if its project is gone.
     """
-    scope, _, name = subject.partition(" ")
-    rule = None if before is None else IdleRule(**before)
-    set_rule(transaction, (RuleScope(scope), name), rule, POOL)
+    set_rule(transaction, key_of(subject), None if before is None else IdleRule(**before), POOL)
 
 
 def _shown(rule: IdleRule | None) -> dict[str, object]:

@@ -38,7 +38,7 @@ from springtide.scheduler.scenario.shape import (
 )
 from springtide.scheduler.wire.options import BadOption
 from springtide.scheduler.wire.submission import OPTIONS
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import count, given
 
 
 def types_of(document: Document, shown: str) -> tuple[str, ...]:
@@ -300,10 +300,8 @@ def _seated(
     for rank, name in enumerate(nodes):
         gpus = tuple(islice(free[name], part.gpus))
         if len(gpus) < part.gpus:
-            message = (
-                f"{part.gpus} GPUs on node {given(name)} for job {given(part.name)}, but only {len(gpus)} are "
-                "left there"
-            )
+            wanted = f"{count(part.gpus, 'GPU')} on node {given(name)} for job {given(part.name)}"
+            message = f"{wanted}, but only {len(gpus)} are left there"
             raise ScenarioError(shown, place, f"expected free GPUs: {message}")
         seats.append(Worker(rank, name, gpus))
     return tuple(seats)

@@ -80,7 +80,8 @@ class Forecast(Answer, frozen=True, kw_only=True):
     expect of the hypothetical job: its code is ``estimate-now`` if the next decisions start it, ``estimate-room``
     if they pause or move others for it first, ``estimate-later`` if it waits, and otherwise the code of the reason
     why its start is unknown. Its sentences with the role ``advice`` are those of `Advice`. ``starts_if``
-    has what lets jobs start whose starts were asked for by id.
+    has what lets jobs start whose starts were asked for by id. ``notes`` say what of changed projects would no
+    longer be as decided, such as a booking beyond a limit.
     """
 
     at: float
@@ -91,6 +92,7 @@ class Forecast(Answer, frozen=True, kw_only=True):
     shifts: list[Shift]
     starts_if: dict[str, list[Alternative]] = {}
     estimate: Reason | None = None
+    notes: list[str] = []
 
 
 class MeasuredPlacement(Answer, frozen=True, kw_only=True):

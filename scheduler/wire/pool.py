@@ -346,19 +346,21 @@ class Idle(Answer, frozen=True, kw_only=True):
 class HistoryPoint(Answer, frozen=True, kw_only=True):
     """GPUs held per project from a time on, those of them that were borrowed, and changed quotas, over all types.
 
-    The first point with ``quotas`` has those of all projects; None is an unlimited one.
+    ``total`` is how many train GPUs the pool had then, 0 before that was recorded. The first point with ``quotas``
+    has those of all projects; None is an unlimited one.
     """
 
     at: float
     held: dict[str, int]
     borrowed: dict[str, int]
+    total: int
     quotas: dict[str, int | None] = {}
 
 
 class History(Answer, frozen=True, kw_only=True):
     """The tide chart: GPUs over time by project. Points are the changes; the last is now.
 
-    ``quotas`` are the present ones, over all types.
+    ``quotas`` are the present ones, over all types; ``total`` is how many train GPUs the pool had at the end.
     """
 
     start: float
@@ -367,6 +369,6 @@ class History(Answer, frozen=True, kw_only=True):
     quotas: dict[str, int | None]
     points: list[HistoryPoint]
     share_held: float
-    """Held GPU-seconds / all GPU-seconds of the span, 0 to 1."""
+    """Held GPU-seconds / GPU-seconds of the pool as it was in the span, 0 to 1."""
     share_used: float | None = None
     """Part of the held time in which the GPUs computed, 0 to 1; None if nothing was measured."""

@@ -766,8 +766,42 @@ async def test_a_cancelled_booking_that_comes_again_comes_back_and_one_that_is_o
     assert not (await two.engine.audit_entry(over.entry)).undo
     with pytest.raises(Refusal, match="would have ended"):
         await two.engine.undo(over.entry, "admin", members={})
+    entry = await two.engine.audit_entry(cancelled.entry)
+    assert entry.before["every"] == {
+        "days": "sat,sun",
+        "opens": "20:00",
+        "closes": "08:00",
+        "zone": "Europe/Berlin",
+    }
     await two.engine.undo(cancelled.entry, "admin", members={})
+    back = two.engine.bookings().items[0]
+    assert back.every == every
+    daily_now = wire.BookingRequest(
+        nodes=("one",), every=structs.replace(every, days="daily"), replaces=back.number
+    )
+    changed = await two.engine.book(daily_now, "admin")
+    await two.engine.undo(changed.entry, "admin", members={})
     assert two.engine.bookings().items[0].every == every
+
+
+async def test_a_booking_of_whose_repeated_times_a_trail_has_words_alone_is_not_guessed(two):
+    words = {"start": 1.0, "end": 2.0, "number": 1, "repeats": "Sat from 8:00 to 9:00, UTC", "nodes": ["one"]}
+    number = await two.engine.record("admin", "booking.cancel", "one", words, {})
+    assert not (await two.engine.audit_entry(number)).undo
+    with pytest.raises(
+        Refusal, match="of an earlier version, which kept the repeated times of a booking in words"
+    ):
+        await two.engine.undo(number, "admin", members={})
+    assert numbers(two) == []
+
+
+async def test_times_less_than_a_minute_apart_are_told_apart(two):
+    with pytest.raises(
+        Refusal, match="end at 1970-01-12 13:46:50 UTC, before its start at 1970-01-12 13:47:00 UTC"
+    ):
+        await two.engine.book(
+            wire.BookingRequest(nodes=("one",), start=two.clock.now + 20, end=two.clock.now + 10), "admin"
+        )
 
 
 def everybody(_user: str, _project: str) -> bool:
@@ -902,6 +936,30 @@ async def test_a_booking_stays_within_the_limit_that_returns_during_it(two):
         await booked(two, project="joe", gpus=2, start=2, hours=2)
     assert refused.value.message.startswith("From 1970-01-12 16:46 UTC on: ")
     await booked(two, project="joe", gpus=2, start=2, hours=1)
+
+
+async def test_a_limit_below_a_coming_booking_is_said_before_and_after_it_is_lowered_and_only_then(two):
+    made = await booked(two, project="joe", gpus=2, start=2, hours=2)
+    said = (
+        f"With booking {made.booking.number}, from 1970-01-12 15:46 UTC on: The quota of “joe” would be 4, and "
+        "its limit is 3. It holds no more than its limit."
+    )
+
+    async def preview(**edit: Any) -> list[str]:
+        question = wire.WhatIf(projects={"joe": wire.ProjectEdit(**edit)})
+        return (await two.engine.forecast(question, "admin", None, sees=everybody, members={})).notes
+
+    async def change(**edit: Any) -> list[str]:
+        return (await two.engine.edit_project("joe", wire.ProjectEdit(**edit), "admin", members={})).notes
+
+    assert await preview(limit=4) == await change(limit=4) == []
+    assert await preview(limit=3) == await change(limit=3) == [said]
+    assert await preview(weight=2.0) == await change(weight=2.0) == [], "it was so before"
+    assert await change(limit=None) == []
+    short = wire.ProjectEdit(limit=3, until=two.clock.now + HOUR)
+    assert (await two.engine.edit_project("joe", short, "admin", members={})).notes == [], (
+        "it ends before the booking"
+    )
 
 
 @pytest.mark.parametrize("start", [0.0, 1.0])

@@ -105,7 +105,41 @@ async def test_a_change_of_an_old_version_is_refused(pool, members, refused):
     change = pool.engine.edit_project
     await change("joe", edit(weight=2.0, version=1), "admin", members=members)
     stale = change("joe", edit(weight=3.0, version=1), "admin", members=members)
-    assert (await refused(stale, 409, "version 2", "version 1")).field == "version"
+    assert (await refused(stale, 409, "from version 1 to 2")).field == "version"
+
+
+async def test_a_stale_change_is_refused_with_who_has_changed_what_since(pool, members, refused):
+    change = pool.engine.edit_project
+    await change("joe", edit(weight=2.0), "first", members=members)
+    await pool.engine.freeze("joe", wire.FreezeRequest(why="Late."), "ice", members=members)
+    await change("joe", edit(quota=1, limit=6), "mia", members=members)
+    await change("joe", edit(quota=3), "ann", members=members)
+    stale = change("joe", edit(quota=0, version=2), "admin", members=members)
+    message = (await refused(stale, 409, "“mia” changed it at 1970", ": quota 2 → 1, limit none → 6.")).message
+    assert message.endswith(": quota 1 → 3.")
+    assert "“ann” changed it" in message
+    assert not [name for name in ("first", "ice") if name in message], "what was seen, and what is no field"
+
+
+@pytest.mark.parametrize("what", ["edit", "freeze", "unfreeze", "delete", "budget", "no budget"])
+async def test_a_change_of_a_project_that_was_deleted_says_who_deleted_it(pool, members, refused, what):
+    engine = pool.engine
+    await engine.delete_project("joe", "mia")
+    work = {
+        "edit": lambda: engine.edit_project("joe", edit(quota=1, version=1), "admin", members=members),
+        "freeze": lambda: engine.freeze("joe", wire.FreezeRequest(), "admin", members=members),
+        "unfreeze": lambda: engine.unfreeze("joe", "admin", members=members),
+        "delete": lambda: engine.delete_project("joe", "admin"),
+        "budget": lambda: engine.budgets.set("joe", wire.BudgetRequest(amount=1, unit="gpu-hours"), "admin"),
+        "no budget": lambda: engine.budgets.remove("joe", "admin"),
+    }
+    await refused(work[what](), 404, "There is no project “joe”. “mia” deleted it at 1970-01-12")
+
+
+async def test_a_project_that_never_was_is_nobodys_doing(pool, members, refused):
+    await pool.engine.delete_project("joe", "mia")
+    edited = pool.engine.edit_project("nobody", edit(quota=1), "admin", members=members)
+    assert (await refused(edited, 404)).message == "There is no project “nobody”."
 
 
 async def test_two_changes_at_once_cannot_both_take_the_last_gpu(pool, members):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import engine_worlds as worlds
 import pytest
 
 from springtide.scheduler import wire
@@ -13,6 +14,7 @@ from springtide.scheduler.engine.views import history
 from springtide.scheduler.model import Drop, Move, Pause, Plan, Reason, Reserve, Start, Worker
 from springtide.scheduler.policy.planner import Planner
 from springtide.scheduler.settings import DAY
+from springtide.scheduler.store.ledger import EndedFact, FactKind
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import GpuUse
 
@@ -131,15 +133,36 @@ async def test_the_future_is_not_shown(pool):
     assert (chart.end, chart.points[-1].held, chart.share_held) == (now, {}, 0.0)
 
 
+async def test_the_tide_chart_has_the_gpus_of_each_time_and_none_before_there_was_a_pool(pool):
+    start = pool.clock.now
+    job = await pool.submit(gpus=4)
+    await pool.state(job.id, "running")
+    await pool.later(100)
+    pool.executor.change_nodes(*worlds.EIGHT, worlds.node("more", 8))
+    await pool.later(0)
+    await pool.later(100)
+    chart = await pool.engine.history(start - 200, pool.clock.now)
+    assert [(point.at - start, point.total) for point in chart.points] == [(-200, 0), (0, 8), (100, 16), (200, 16)]
+    assert chart.total == 16
+    assert chart.share_held == pytest.approx(4 * 200 / (8 * 100 + 16 * 100))
+    past = await pool.engine.history(start, start + 50)
+    assert (past.total, past.share_held) == (8, 0.5)
+
+
+def gpus(number: int, start: float, end: float) -> EndedFact:
+    """Return the fact that the pool had a number of GPUs."""
+    return EndedFact(1, FactKind.GPUS, "", "", float(number), start, end)
+
+
 def test_a_long_chart_is_thinned_out():
     held = [GpuUse("p", 1, 0, float(n), n + 0.5) for n in range(20_000)]
-    chart = history.history(held, 0.0, 20_000.0, 8, {})
+    chart = history.history(held, 0.0, 20_000.0, {}, facts=[gpus(8, 0.0, 20_000.0)])
     assert len(chart.points) <= history.MAX_POINTS + 2
     assert [point.at for point in chart.points] == sorted(point.at for point in chart.points)
     assert chart.share_held == pytest.approx(0.5 / 8)
 
 
 def test_an_attempt_that_still_runs_counts_until_now():
-    chart = history.history([GpuUse("p", 2, 0, 50.0, 100.0)], 0.0, 100.0, 4, {})
+    chart = history.history([GpuUse("p", 2, 0, 50.0, 100.0)], 0.0, 100.0, {}, facts=[gpus(4, 0.0, 100.0)])
     assert [(point.at, point.held) for point in chart.points] == [(0.0, {}), (50.0, {"p": 2}), (100.0, {"p": 2})]
     assert chart.share_held == 0.25

@@ -383,5 +383,5 @@ async def test_the_tide_has_borrowed_gpus_by_type_and_quotas_as_they_were(two):
     ]
     later = await two.engine.history(start + 25.0, two.clock.now)
     assert later.points[0] == wire.HistoryPoint(
-        at=start + 25.0, held={"joe": 6}, borrowed={"joe": 2}, quotas={"joe": 6, "susan": 5}
+        at=start + 25.0, held={"joe": 6}, borrowed={"joe": 2}, total=12, quotas={"joe": 6, "susan": 5}
     )

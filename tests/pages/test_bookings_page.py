@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from pools.pages_service import Service
 
 from springtide.scheduler import wire
-from springtide.scheduler.wording import dated
+from springtide.scheduler.wording import dated, exact
 
 Visit = Callable[..., Page]
 HOUR = 3600.0
@@ -42,6 +42,21 @@ def ask(dialog: Locator, project: str, gpus: int, start: float, end: float) -> N
     dialog.get_by_label("GPUs", exact=True).fill(str(gpus))
     dialog.get_by_label("From").fill(field(start))
     dialog.get_by_label("Until").fill(field(end))
+
+
+def test_a_booking_of_seconds_shows_them_and_one_gpu_is_one(visit: Visit, service: Service) -> None:
+    start = float(int(time.time() + 2 * DAY))
+    request = wire.BookingRequest(project="vision", gpus=1, start=start, end=start + 20)
+    made = service.run(service.engine.book(request, "admin"))
+    page = visit("admin", "pool")
+    row = page.get_by_test_id("booking")
+    expect(row).to_contain_text("booking of 1 simulated GPU for vision")
+    for at in (start, start + 20):
+        expect(row).to_contain_text(exact(at))
+    service.run(service.engine.cancel_booking(made.booking.number, "admin"))
+    trail = visit("admin", "admin").get_by_test_id("audit-row").first
+    for at in (start, start + 20):
+        expect(trail).to_contain_text(exact(at))
 
 
 def test_bookings_are_shown_to_everybody_and_cancelled_by_admins(visit: Visit, service: Service) -> None:

@@ -226,6 +226,30 @@ def test_the_trail_is_chosen_and_saved_and_a_lead_sees_hers(visit: Visit, pool: 
     expect(page.get_by_text("No entry matches.")).to_be_visible()
 
 
+def test_a_freeze_a_drain_and_a_budget_are_taken_back_in_the_trail_and_nothing_is_said_of_what_was_not_chosen(
+    visit: Visit, pool: Service
+) -> None:
+    engine = pool.engine
+    pool.run(engine.freeze("vision", wire.FreezeRequest(), "other", members={}))
+    pool.run(engine.drain_node(wire.DrainRequest(node="train", why="", finish=True), "other"))
+    pool.run(engine.budgets.set("vision", wire.BudgetRequest(amount=9, unit="gpu-hours"), "other"))
+    page = visit("admin", "admin")
+    rows = page.get_by_test_id("audit-row")
+    expect(rows.nth(0)).to_contain_text("changed the budget of vision: amount 9, unit gpu-hours, beyond tell")
+    expect(rows.nth(1)).to_contain_text("other drained the node train: finish yes")
+    expect(rows.nth(2).get_by_text("vision", exact=True)).to_be_visible()
+    expect(rows.nth(2).locator(".st-change")).to_have_count(0)
+    for words in ("took back a change of the budget of vision", "took back draining the node train"):
+        rows.filter(has=page.get_by_role("button", name="Undo")).first.get_by_role("button").click()
+        expect(rows.first).to_contain_text(f"admin {words}")
+    expect(page.get_by_test_id("frozen-vision")).to_be_visible()
+    rows.filter(has_text="froze the project").first.get_by_role("button", name="Undo").click()
+    expect(page.get_by_test_id("frozen-vision")).to_have_count(0)
+    expect(rows.first).to_contain_text("admin took back freezing project vision")
+    state = engine.state
+    assert [dict(each.items()) for each in (state.freezes, state.drains, state.budgets)] == [{}, {}, {}]
+
+
 def test_a_link_to_the_trail_of_a_project_chooses_it(visit: Visit, pool: Service) -> None:
     for name in ("vision", "nlp"):
         pool.run(pool.engine.edit_project(name, wire.ProjectEdit(weight=3.0), "admin", members={}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,6 +10,7 @@ from playwright.sync_api import Page, Route, expect
 from pools.pages_service import Service
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine import AuditQuery
 from springtide.scheduler.refusal import Refusal
 
 Visit = Callable[..., Page]
@@ -203,6 +205,25 @@ def test_projects_and_members_come_and_go(admin: Page, projects: Service) -> Non
     assert sorted(projects.people.groups["nlp"]) == ["joe", "susan"]
 
 
+def test_a_limit_below_a_coming_booking_is_said_before_it_is_saved_and_afterwards(
+    admin: Page, projects: Service
+) -> None:
+    start = time.time() + 86_400
+    request = wire.BookingRequest(project="vision", gpus=2, start=start, end=start + 3600)
+    made = projects.run(projects.engine.book(request, "admin"))
+    said = "The quota of “vision” would be 4, and its limit is 3. It holds no more than its limit."
+    try:
+        admin.get_by_test_id("edit-limit-vision").fill("3")
+        expect(admin.get_by_test_id("what-if")).to_contain_text(
+            "Saved like this, no job would be paused or started"
+        )
+        expect(admin.get_by_test_id("what-if")).to_contain_text(said)
+        admin.get_by_test_id("save-vision").click()
+        expect(admin.get_by_test_id("note-vision")).to_contain_text(said)
+    finally:
+        projects.run(projects.engine.cancel_booking(made.booking.number, "clean-up"))
+
+
 def test_what_somebody_else_changes_comes_in_without_disturbing_what_is_typed(
     admin: Page, projects: Service
 ) -> None:
@@ -213,10 +234,39 @@ def test_what_somebody_else_changes_comes_in_without_disturbing_what_is_typed(
     expect(admin.get_by_test_id("edit-weight-nlp")).to_have_value("3")
     expect(admin.get_by_test_id("edit-weight-nlp")).to_be_focused()
     admin.get_by_test_id("save-nlp").click()
-    expect(admin.get_by_test_id("refusal-nlp")).to_contain_text("was changed meanwhile")
+    refusal = admin.get_by_test_id("refusal-nlp")
+    expect(refusal).to_contain_text("was changed meanwhile")
+    expect(refusal).to_contain_text("“another admin” changed it at ")
+    expect(refusal).to_contain_text(": priority 100 → 7.")
+    expect(admin.get_by_test_id("edit-weight-nlp")).to_have_value("3")
     admin.get_by_test_id("save-nlp").click()
     expect(admin.get_by_test_id("save-nlp")).to_have_count(0)
     expect(admin.get_by_test_id("edit-weight-nlp")).to_have_value("3")
+
+
+def test_what_is_typed_for_a_project_that_somebody_deletes_stays_with_who_deleted_it(
+    admin: Page, projects: Service
+) -> None:
+    admin.get_by_test_id("edit-quota-nlp").fill("3")
+    admin.get_by_test_id("edit-limit-nlp").fill("")
+    projects.people.groups.pop("nlp")
+    age = next(view for view in projects.engine.pool().projects if view.name == "nlp").colour
+    projects.run(projects.engine.delete_project("nlp", "another admin"))
+    try:
+        gone = admin.get_by_test_id("project-gone-nlp")
+        expect(gone).to_contain_text("There is no project “nlp” any more. “another admin” deleted it ")
+        expect(gone).to_contain_text("Typed and not saved: quota 3.")
+        admin.get_by_test_id("edit-weight-vision").fill("2")
+        admin.get_by_test_id("save-vision").click()
+        expect(admin.get_by_test_id("save-vision")).to_have_count(0)
+        expect(gone).to_be_visible()
+        admin.get_by_test_id("discard-nlp").click()
+        expect(gone).to_have_count(0)
+    finally:
+        entry = projects.run(projects.engine.audit(None, 9, AuditQuery(what="project.delete"))).items[0]
+        projects.run(projects.engine.undo(entry.id, "clean-up", members={}))
+        projects.people.groups["nlp"] = ["joe"]
+    assert next(view for view in projects.engine.pool().projects if view.name == "nlp").colour == age
 
 
 def test_a_change_is_repeated_after_another_persons_while_the_rest_of_the_page_is_still_read(

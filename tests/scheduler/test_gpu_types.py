@@ -10,6 +10,7 @@ from springtide.scheduler.gpu_types import (
     amount_of,
     as_table,
     build_quota_of,
+    gpus_words,
     pool_types,
     project_of_type,
     summed,
@@ -91,3 +92,18 @@ def test_the_nodes_of_each_type_follow_a_change_of_nodes_and_of_their_order() ->
     fewer = tuple(node for node in NODES if node.gpu_type != "t4")
     assert "t4" not in by_type.of(fewer, ())
     assert by_type.of((), ()) == {}
+
+
+@pytest.mark.parametrize(
+    ("amount", "said"),
+    [
+        (1, "1 GPU"),
+        (4, "4 GPUs"),
+        ({"t4": 1}, "1 t4 GPU"),
+        ({"t4": 1, "a100": 0}, "1 t4 GPU"),
+        ({"t4": 1, "a100": 2}, "1 t4 GPU and 2 a100 GPUs"),
+        ({"t4": 0}, "0 GPUs"),
+    ],
+)
+def test_each_type_of_an_amount_has_the_noun_of_its_number(amount: Amount, said: str) -> None:
+    assert gpus_words(amount) == said

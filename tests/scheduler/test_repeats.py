@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from springtide.scheduler.repeats import NoRepeatError, Repeat, from_words, in_words, next_span, repeat, spans
+from springtide.scheduler.repeats import Repeat, in_words, next_span, repeat, spans
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -98,14 +98,3 @@ def test_days_are_written_as_people_do(days: str, numbers: tuple[int, ...], word
 def test_what_is_no_time_is_refused_in_words(words: tuple[str, str, str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         repeat(*words)
-
-
-@pytest.mark.parametrize("days", ["daily", "sat,sun", "mon-fri", "wed"])
-def test_the_words_of_a_repeated_time_are_read_back(days: str) -> None:
-    times = repeat(days, "9:00", "17:30", "Europe/Berlin")
-    assert from_words(in_words(times)) == times
-
-
-def test_other_words_are_no_repeated_time() -> None:
-    with pytest.raises(NoRepeatError, match="is no repeated time such as"):
-        from_words("each other friday")

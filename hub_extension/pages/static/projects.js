@@ -17,7 +17,7 @@ import { attempted, call, followEvents, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button } from "./visuals/base/glyphs.js";
 import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
-import { clockNow, given, typedTime } from "./visuals/base/words.js";
+import { clockNow, dated, given, typedTime } from "./visuals/base/words.js";
 
 const NEW = "";
 const PROJECT_NAME = /^[^\u0000-\u001f\u007f/]{1,64}$/;
@@ -149,6 +149,20 @@ const editing = {
     redraw();
   },
   refusal: (kind, name) => shown.refusals.get(`${kind} ${name}`),
+
+  /** The names of projects that are gone, and of which there are typed changes. */
+  gone: () =>
+    [...shown.drafts.keys()]
+      .filter((key) => key.startsWith("project "))
+      .map((key) => key.slice("project ".length))
+      .filter((name) => name !== NEW && !shown.admin.projects.some((project) => project.name === name)),
+
+  /** Who has deleted a project, in a sentence. */
+  deletion: (name) => {
+    const entry = trail.items?.find(({ what, subject }) => what === "project.delete" && subject === name);
+    const by = entry ? ` ${given(entry.who)} deleted it ${dated(entry.at)}.` : "";
+    return `There is no project ${given(name)} any more.${by}`;
+  },
 
   /** What the last change of a row brought about elsewhere, in sentences. */
   notes: (kind, name) => shown.notes.get(`${kind} ${name}`) ?? [],

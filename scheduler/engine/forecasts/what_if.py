@@ -42,7 +42,8 @@ BY = "(what if)"
 class Hypothesis:
     """The changes of a question, None for no change, and the pool's GPU types in order.
 
-    ``never`` is the code of a start that the nodes do not allow, as of `never_code`.
+    ``never`` is the code of a start that the nodes do not allow, as of `never_code`. ``notes`` say what would no
+    longer be as decided.
     """
 
     job: JobRecord | None
@@ -50,6 +51,7 @@ class Hypothesis:
     nodes: tuple[Node, ...] | None
     gpu_types: tuple[str, ...] = ()
     never: str = NEVER
+    notes: Sequence[str] = ()
 
     def with_usual_runtime(self, expected: Callable[[JobSpec], float | None]) -> Hypothesis:
         """Return the same with the expected run time of jobs like the hypothetical one."""
@@ -96,8 +98,10 @@ def hypothesis_of(
         nodes = ObservedNodes(edited, nodes.quarantine, nodes.groups)
     transaction = Transaction(state, nodes, now)
     transaction.follow_types()
+    before = project_admin.not_as_decided(transaction, members) if question.projects else {}
     for name, edit in _decreases_first(question.projects, state):
         _edit(transaction, name, edit, members)
+    after = project_admin.not_as_decided(transaction, members) if question.projects else {}
     projects = transaction.planned_projects()
     job = None
     if question.job is not None and project is not None:
@@ -112,6 +116,7 @@ def hypothesis_of(
         nodes.train(state.drained) if question.nodes else None,
         transaction.types.train,
         never_code(nodes),
+        project_admin.new_in(before, after),
     )
 
 
@@ -279,6 +284,7 @@ def forecast_view(
         until=outlook.until,
         job=hypothetical,
         starts=of_waiting,
+        notes=list(hypothesis.notes),
         starts_if={
             job_id: diagnosed(each, state, why(job_id), sees).alternatives
             for job_id, each in outlook.starts_if.items()

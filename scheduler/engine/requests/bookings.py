@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,11 +18,11 @@ from springtide.scheduler.engine.state.endings import check_until
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import limit_of, quota_of, total
 from springtide.scheduler.model import Amount, Environment, Node, Project, Span
-from springtide.scheduler.refusal import Refusal, checked_reason, invalid_field, unknown_project
-from springtide.scheduler.repeats import DAYS, NoRepeatError, Repeat, from_words, in_words, next_span, repeat
+from springtide.scheduler.refusal import CHANGED, Refusal, checked_reason, invalid_field, unknown_project
+from springtide.scheduler.repeats import DAYS, NoRepeatError, Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import AuditRecord, JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, Ending, EndingKey
-from springtide.scheduler.wording import count, given, quoted, utc
+from springtide.scheduler.wording import count, given, is_short, quoted, utc
 
 MOST = 1000
 """Maximum number of bookings at a time."""
@@ -119,52 +119,52 @@ def cancel(transaction: Transaction, number: int, by: str) -> wire.CancelledBook
     return wire.CancelledBooking(entry=entry)
 
 
-def may_undo(entry: AuditRecord, bookings: Container[int], now: float) -> bool:
-    """Return whether what an entry of the audit trail did to a booking can be taken back.
+def hindrance(transaction: Transaction, entry: AuditRecord) -> Refusal | None:
+    """Return why what an entry of the audit trail did to a booking cannot be taken back, None if it can."""
+    if "repeats" in entry.before and "every" not in entry.before:
+        message = "The entry is of an earlier version, which kept the repeated times of a booking in words alone."
+        return Refusal(409, "not_undoable", message, hint="Book it by hand.")
+    if entry.what == "booking.cancel":
+        if "every" in entry.before or entry.before["end"] > transaction.now:
+            return None
+        message = f"Booking {entry.before['number']} would have ended: nothing of it is left to bring back."
+        return Refusal(409, "over", message)
+    number = _number_of(entry)
+    known = transaction.bookings.get(number)
+    if known is None:
+        message = f"Booking {number} has ended or was cancelled: nothing of it is left to take back."
+        return Refusal(409, CHANGED, message)
+    if entry.what == "booking.change" and shown(known) != entry.after:
+        message = f"Booking {number} was changed since, so this change cannot be taken back."
+        return Refusal(409, CHANGED, message, hint="Change it by hand.")
+    return None
 
-    ``bookings`` are the numbers of those that there are.
-    """
-    match entry.what:
-        case "booking.make":
-            return entry.id in bookings
-        case "booking.change":
-            return entry.after["number"] in bookings
-    return "repeats" in entry.before or bool(entry.before["end"] > now)
+
+def _number_of(entry: AuditRecord) -> int:
+    """Return the number of a booking by an entry of it; that of its making has the number as its own."""
+    return int(entry.after.get("number", entry.id))
 
 
 def undo(transaction: Transaction, entry: AuditRecord, by: str) -> None:
     """Take back the making, a change or the cancelling of a booking; the entry of that is the last one.
 
-    A booking that was cancelled comes back under a new number. Raises `Refusal` (409) if the booking is over or
-    was changed since, and as `book` does if the earlier one does not fit any more.
+    A booking that was cancelled comes back under a new number. Raises `Refusal` as `book` does if the earlier one
+    does not fit any more.
     """
-    if entry.what == "booking.cancel":
-        if not may_undo(entry, transaction.bookings, transaction.now):
-            message = f"Booking {entry.before['number']} would have ended: nothing of it is left to bring back."
-            raise Refusal(409, "changed", message)
-        _book(transaction, _request_for(entry.before, transaction.now), by)
-        return
-    number = entry.after.get("number", entry.id)
-    known = transaction.bookings.get(number)
-    if known is None:
-        message = f"Booking {number} has ended or was cancelled: nothing of it is left to take back."
-        raise Refusal(409, "changed", message)
     if entry.what == "booking.make":
-        cancel(transaction, number, by)
+        cancel(transaction, _number_of(entry), by)
         return
-    if shown(known) != entry.after:
-        message = f"Booking {number} was changed since, so this change cannot be taken back."
-        raise Refusal(409, "changed", message, hint="Change it by hand.")
     request = _request_for(entry.before, transaction.now)
-    _book(transaction, structs.replace(request, replaces=number), by)
+    if entry.what == "booking.change":
+        request = structs.replace(request, replaces=_number_of(entry))
+    _book(transaction, request, by)
 
 
 def _request_for(values: Mapping[str, Any], now: float) -> wire.BookingRequest:
     """Return the request for a booking with the values that the audit trail has of it."""
-    found = {name: values[name] for name in ("why", "nodes", "project", "gpus", "lends") if name in values}
-    if "repeats" in values:
-        found["every"] = _weekly(from_words(values["repeats"]))
-    else:
+    names = ("why", "nodes", "project", "gpus", "lends", "every")
+    found = {name: values[name] for name in names if name in values}
+    if "every" not in values:
         found |= {"start": values["start"] if values["start"] > now else None, "end": values["end"]}
     return msgspec.convert(found, wire.BookingRequest)
 
@@ -285,6 +285,20 @@ def exceeding_later(
                 message = f"From {utc(at)} on {beyond.said(name)} by bookings."
                 hint = "Let it keep what it lends, or cancel a booking first."
                 yield Refusal(409, "sums", message, field="quota", hint=hint)
+
+
+def beyond_limits(transaction: Transaction) -> Iterator[str]:
+    """Yield a sentence about each booking that gives a project a quota beyond its limit at some time to come."""
+    projects, types, endings = transaction.policy_projects(), transaction.types.train, transaction.endings
+    known = list(transaction.bookings.values())
+    for booking in known:
+        spans = booked.times(booking) if booking.project in projects else ()
+        starts = {span.start for span in spans} | booked.returns(endings)
+        for at in sorted(at for at in starts if booked.holds_at(booking, at)):
+            then = booked.projects_at(projects, known, endings, at, types)[booking.project]
+            if said := _beyond_limit(then, types):
+                yield f"With booking {booking.number}, from {utc(at)} on: {said} It holds no more than its limit."
+                break
 
 
 def others(transaction: Transaction, before: BookingRecord | None) -> list[BookingRecord]:
@@ -441,7 +455,8 @@ def _checked(
         message = f"Its start and its end are both {utc(start)}: that is no time."
         raise Refusal(422, "invalid", message, field="end", hint="Give an end after the start.")
     if end < start:
-        message = f"It would end at {utc(end)}, before its start at {utc(start)}."
+        ends, starts = (utc(at, precise=is_short(start, end)) for at in (end, start))
+        message = f"It would end at {ends}, before its start at {starts}."
         raise Refusal(422, "invalid", message, field="end", hint="Give an end after the start.")
     if before is None and len(transaction.bookings) >= MOST:
         raise Refusal(409, "too_many", f"There are {MOST} bookings already.", hint="Cancel some of them.")
@@ -508,7 +523,8 @@ def _beyond_limit(project: Project, types: Sequence[str]) -> str:
     for gpu_type in types or ("",):
         quota, limit = quota_of(project, gpu_type, types), limit_of(project, gpu_type, types)
         if quota is not None and limit is not None and quota > limit:
-            return f"The quota of {given(project.name)} would be {quota}, and its limit is {limit}."
+            of_type = f" of {gpu_type} GPUs" if len(types) > 1 else ""
+            return f"The quota{of_type} of {given(project.name)} would be {quota}, and its limit is {limit}."
     return ""
 
 
@@ -612,7 +628,7 @@ def shown(booking: BookingRecord) -> dict[str, object]:
     if booking.number:
         what["number"] = booking.number
     if booking.repeats is not None:
-        what["repeats"] = in_words(booking.repeats)
+        what |= {"repeats": in_words(booking.repeats), "every": structs.asdict(_weekly(booking.repeats))}
     if booking.project:
         what |= {"project": booking.project, "gpus": booking.gpus}
     else:

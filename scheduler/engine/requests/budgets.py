@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
+from typing import Any, NamedTuple
 
 from springtide.scheduler import wire
 from springtide.scheduler.budgets import BeyondBudget, BudgetUnit, Month, Spent, level_of
@@ -18,17 +19,18 @@ NEGLIGIBLE = 0.001
 """Part of a budget by which its spending has to grow to be noted, unless it reaches a level."""
 
 
+class Spending(NamedTuple):
+    """What projects have spent in the present month, and the pool's rule for surplus."""
+
+    spent: Mapping[str, Spent]
+    month: Month
+    surplus: Surplus
+
+
 def set_budget(
-    transaction: Transaction,
-    project: str,
-    request: wire.BudgetRequest,
-    by: str,
-    *,
-    spent: Spent,
-    month: Month,
-    surplus: Surplus,
+    transaction: Transaction, project: str, request: wire.BudgetRequest, by: str, spending: Spending
 ) -> None:
-    """Give a project a budget for each month. ``spent`` is what it has spent in the present one.
+    """Give a project, whose spending is known, a budget for each month.
 
     Nobody is notified again of levels that it keeps. Raises `Refusal` for an unknown project, an amount of more
     than two decimals, a budget in money without prices, and one whose rule has no effect with the pool's rule for
@@ -50,13 +52,13 @@ def set_budget(
             "GPU-hours have no prices here, so nothing would be spent of a budget in money.",
             "Give it in GPU-hours, or have an administrator set gpu_hour_prices.",
         )
-    if beyond is BeyondBudget.LAST and surplus is not Surplus.FAIR:
+    if beyond is BeyondBudget.LAST and spending.surplus is not Surplus.FAIR:
         raise invalid_field(
             "beyond",
             "What quotas leave goes to the jobs that had least here, whoever's they are, so that none goes last.",
             "Choose no-borrowing or tell.",
         )
-    before = transaction.budgets.get(project)
+    before, spent, month = transaction.budgets.get(project), spending.spent[project], spending.month
     level = level_of(spent.of(unit), request.amount)
     told = min(level, before.told) if before is not None and before.month == month.name else 0
     after = BudgetRecord(
@@ -87,12 +89,31 @@ def remove_budget(transaction: Transaction, project: str, by: str) -> None:
     transaction.add_audit_entry(by, "project.budget", project, _shown(before), {}, project=project)
 
 
-def follow(transaction: Transaction, spent: Mapping[str, Spent], month: Month) -> None:
+def recorded(transaction: Transaction, project: str) -> dict[str, object]:
+    """Return the budget of a project as the audit trail has it; nothing without one."""
+    return _shown(transaction.budgets.get(project))
+
+
+def restore(
+    transaction: Transaction, project: str, values: Mapping[str, Any], by: str, spending: Spending
+) -> None:
+    """Give a project the budget with the ``values`` that the audit trail has of it, none without values.
+
+    Raises `Refusal` as `set_budget` does.
+    """
+    if values:
+        set_budget(transaction, project, wire.BudgetRequest(**values), by, spending)
+    else:
+        remove_budget(transaction, project, by)
+
+
+def follow(transaction: Transaction, spending: Spending) -> None:
     """Take in what the projects with budgets have spent in the present month.
 
     A new month begins without notifications. Small changes are left out.
     """
-    for project, found in spent.items():
+    month = spending.month
+    for project, found in spending.spent.items():
         before = transaction.budgets.get(project)
         if before is None:
             continue

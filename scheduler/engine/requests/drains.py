@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from springtide.scheduler import sentences, wire, wording
 from springtide.scheduler.engine import messages
@@ -113,8 +114,50 @@ def undrain(transaction: Transaction, request: wire.UndrainRequest, by: str) -> 
     gpu = _gpu(node, request.gpu)
     of_gpu = transaction.gpu_drains.get(gpu.uuid)
     if of_gpu is not None:
-        transaction.gpu_drains.remove(gpu.uuid)
-        transaction.add_audit_entry(by, "gpu.undrain", _subject(node, gpu), _shown(of_gpu), {})
+        _end_gpu_drain(transaction, of_gpu, _subject(node, gpu), by)
+
+
+def recorded(transaction: Transaction, name: str) -> dict[str, object]:
+    """Return the drain of a node as the audit trail has it; nothing if it is not drained."""
+    return _shown(transaction.drains.get(name))
+
+
+def restore(transaction: Transaction, name: str, values: Mapping[str, Any], by: str) -> None:
+    """Give a node the drain with the ``values`` that the audit trail has of it, none without values.
+
+    One for a booking comes back by itself while the booking holds. Raises `Refusal` (404) for an unknown node.
+    """
+    if values and "booking" not in values:
+        _drain_node(transaction, node_named(transaction, name), DrainRecord(name, by, transaction.now, **values))
+    else:
+        end_drain(transaction, transaction.drains[name], by)
+
+
+def recorded_of_gpu(transaction: Transaction, subject: str) -> dict[str, object] | None:
+    """Return the drain of a GPU, by the ``subject`` of its entries, as `recorded`; None for an unknown GPU."""
+    place = _place_of(transaction, subject)
+    return None if place is None else _shown(transaction.gpu_drains.get(place[1].uuid))
+
+
+def restore_gpu(transaction: Transaction, subject: str, values: Mapping[str, Any], by: str) -> None:
+    """Give a GPU of the pool, by the ``subject`` of its entries, a drain as `restore` does for a node."""
+    place = _place_of(transaction, subject)
+    assert place is not None
+    node, gpu = place
+    if values:
+        _drain_gpu(transaction, node, gpu, GpuDrainRecord(gpu.uuid, by, transaction.now, **values))
+    else:
+        _end_gpu_drain(transaction, transaction.gpu_drains[gpu.uuid], subject, by)
+
+
+def _place_of(transaction: Transaction, subject: str) -> tuple[Node, Gpu] | None:
+    places = ((node, gpu) for node in transaction.nodes.all for gpu in node.devices)
+    return next(((node, gpu) for node, gpu in places if _subject(node, gpu) == subject), None)
+
+
+def _end_gpu_drain(transaction: Transaction, record: GpuDrainRecord, subject: str, by: str) -> None:
+    transaction.gpu_drains.remove(record.gpu)
+    transaction.add_audit_entry(by, "gpu.undrain", subject, _shown(record), {})
 
 
 def _drain_node(transaction: Transaction, node: Node, record: DrainRecord) -> None:
@@ -253,11 +296,10 @@ def end_drains(transaction: Transaction) -> None:
             end_drain(transaction, drained, POOL)
     for single in list(transaction.gpu_drains.values()):
         if single.until is not None and single.until <= transaction.now:
-            transaction.gpu_drains.remove(single.gpu)
             places = ((node, gpu) for node in transaction.nodes.all for gpu in node.devices)
             subjects = (_subject(node, gpu) for node, gpu in places if gpu.uuid == single.gpu)
             subject = next(subjects, f"GPU {single.gpu}")
-            transaction.add_audit_entry(POOL, "gpu.undrain", subject, _shown(single), {})
+            _end_gpu_drain(transaction, single, subject, POOL)
 
 
 def find(unmatched: Sequence[wire.UnmatchedView], holder: str) -> wire.UnmatchedView:

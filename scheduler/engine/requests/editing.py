@@ -113,7 +113,7 @@ def _did(before: JobSpec, after: JobSpec, reason: str, by: str) -> Reason:
 
 def _values(before: JobSpec, after: JobSpec, options: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return which of the options differ, and their values before and after in words."""
-    was, now = _shown(before), _shown(after)
+    was, now = shown(before), shown(after)
     differ = tuple(name for name in options if was[name] != now[name])
     return {
         "options": differ,
@@ -130,7 +130,7 @@ def _in_words(name: str, value: Any) -> str:
 
 def _record(transaction: Transaction, before: JobSpec, after: JobSpec, reason: str, by: str) -> None:
     """Add the changes to the audit trail; the entry of a move is in those of both projects."""
-    was, now = _shown(before), _shown(after)
+    was, now = shown(before), shown(after)
     differ = [name for name in was if was[name] != now[name]]
     about = {"user": before.user, "name": before.name, **{name: was[name] for name in differ}}
     why = {"reason": reason} if reason else {}
@@ -158,7 +158,7 @@ def _leave_to_owner(transaction: Transaction, before: JobSpec, after: JobSpec) -
     edit = job.standing.edited
     if edit is None:
         return
-    was, now = _shown(before), _shown(after)
+    was, now = shown(before), shown(after)
     kept = [place for place, name in enumerate(edit.options) if was[name] == now[name]]
     options, earlier, present = (
         tuple(values[place] for place in kept if values) for values in (edit.options, edit.was, edit.now)
@@ -168,5 +168,6 @@ def _leave_to_owner(transaction: Transaction, before: JobSpec, after: JobSpec) -
     transaction.put_job(job.with_standing(edited=left))
 
 
-def _shown(spec: JobSpec) -> dict[str, Any]:
+def shown(spec: JobSpec) -> dict[str, Any]:
+    """Return what an edit changes of a job, as the audit trail has it."""
     return {"project": spec.project, **{name: getattr(spec.options, name) for name in wire.OPTIONS_EDITED}}

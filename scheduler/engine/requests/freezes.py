@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
@@ -27,12 +30,18 @@ def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, 
     before = transaction.freezes.get(project)
     check_kept(before, request.until, by, f"frozen {given(project)}", "unfreeze it")
     since = transaction.now if before is None else before.since
-    after = FreezeRecord(project, by, since, why, request.finish, request.until)
-    if after != before:
-        transaction.freezes.put(after)
-        transaction.add_audit_entry(by, "project.freeze", project, _shown(before), _shown(after), project=project)
+    _put(transaction, FreezeRecord(project, by, since, why, request.finish, request.until))
+
+
+def _put(transaction: Transaction, record: FreezeRecord) -> None:
+    project, before = record.project, transaction.freezes.get(record.project)
+    if record != before:
+        transaction.freezes.put(record)
+        transaction.add_audit_entry(
+            record.by, "project.freeze", project, _shown(before), _shown(record), project=project
+        )
     follow(transaction)
-    if not request.finish:
+    if not record.finish:
         _pause(transaction, project)
 
 
@@ -45,6 +54,20 @@ def unfreeze(transaction: Transaction, project: str, by: str) -> None:
         raise _not_frozen(project, hold_of(transaction, project))
     transaction.freezes.remove(project)
     transaction.add_audit_entry(by, "project.unfreeze", project, _shown(before), {}, project=project)
+
+
+def recorded(transaction: Transaction, project: str) -> dict[str, object]:
+    """Return the freeze of a project as the audit trail has it; nothing without one."""
+    return _shown(transaction.freezes.get(project))
+
+
+def restore(transaction: Transaction, project: str, values: Mapping[str, Any], by: str) -> None:
+    """Give a project the freeze with the ``values`` that the audit trail has of it, none without values."""
+    if not values:
+        unfreeze(transaction, project, by)
+        return
+    before = transaction.freezes.get(project)
+    _put(transaction, FreezeRecord(project, by, transaction.now if before is None else before.since, **values))
 
 
 def end_freezes(transaction: Transaction) -> None:

@@ -10,7 +10,6 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
-from springtide.scheduler.store.records import AuditRecord
 from springtide.scheduler.store.tables import PresetKey, PresetRecord, ProjectRecord
 from springtide.scheduler.wire.presets import MAX_PRESETS, checked_preset
 from springtide.scheduler.wording import given, is_printable, listed
@@ -18,7 +17,6 @@ from springtide.scheduler.wording import given, is_printable, listed
 Presets = Mapping[PresetKey, PresetRecord]
 POOL = ""
 """The project of the presets of the pool."""
-CONTENT = frozenset({"about", "options"})
 """The names under which the audit trail and files have the content of a preset."""
 
 
@@ -92,16 +90,15 @@ def remove_preset(transaction: Transaction, project: str, name: str, by: str) ->
     transaction.add_audit_entry(by, "preset.delete", name, shown(before), {}, project=project)
 
 
-def undo_preset(transaction: Transaction, entry: AuditRecord, by: str) -> None:
-    """Give a preset the content that it had before a change, unless something has changed it since."""
-    found = transaction.presets.get((entry.project, entry.subject))
-    recorded = {name: value for name, value in entry.after.items() if name in CONTENT}
-    if shown(found) != recorded or (entry.project and entry.project not in transaction.projects):
-        return
-    if entry.before:
-        set_preset(transaction, entry.project, entry.subject, part_of(entry.before), by)
+def restore_preset(transaction: Transaction, project: str, name: str, content: Mapping[str, Any], by: str) -> None:
+    """Give a preset the ``content`` that the audit trail has of it; without content there is none.
+
+    Raises `Refusal` as `set_preset` does.
+    """
+    if content:
+        set_preset(transaction, project, name, part_of(content), by)
     else:
-        remove_preset(transaction, entry.project, entry.subject, by)
+        remove_preset(transaction, project, name, by)
 
 
 def part_of(content: Mapping[str, Any]) -> wire.PresetPart:
@@ -119,12 +116,10 @@ def of_project(presets: Presets, project: str) -> dict[str, PresetRecord]:
     return dict(sorted((each.name, each) for each in presets.values() if each.project == project))
 
 
-def remove_all(transaction: Transaction, project: str) -> dict[str, dict[str, Any]]:
-    """Remove the presets of a project that is deleted, and return their contents by name."""
-    gone = of_project(transaction.presets, project)
-    for name in gone:
+def remove_all(transaction: Transaction, project: str) -> None:
+    """Remove the presets of a project that is deleted."""
+    for name in of_project(transaction.presets, project):
         transaction.presets.remove((project, name))
-    return {name: shown(record) for name, record in gone.items()}
 
 
 def restore(transaction: Transaction, project: str, contents: Mapping[str, Mapping[str, Any]], by: str) -> None:

@@ -1,26 +1,26 @@
-"""Changes to projects and people: validated, recorded in the audit trail, and undone on demand."""
+"""Changes to projects and people: validated, and recorded in the audit trail."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import copysign
-from typing import Any
+from typing import Any, TypeAlias
 from unicodedata import normalize
 
 import msgspec
 from msgspec import UNSET
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.requests import bookings, presets, quotas, ranges
+from springtide.scheduler.engine import idle
+from springtide.scheduler.engine.requests import bookings, budgets, freezes, presets, quotas, ranges
 from springtide.scheduler.engine.state.booked import changed_quotas
 from springtide.scheduler.engine.state.endings import check_until, end_at, ended_at, until_of, value_before
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import amount_words, limit_of, quota_of
 from springtide.scheduler.model import Amount, Environment, Project
-from springtide.scheduler.refusal import Refusal, invalid_field, unknown_project
-from springtide.scheduler.store.records import UNDO, AuditRecord
+from springtide.scheduler.refusal import CHANGED, Refusal, invalid_field, unknown_project
 from springtide.scheduler.store.tables import (
     POOL,
     Ending,
@@ -45,18 +45,6 @@ RESERVED = frozenset({"any", "none"})
 """Names that no project has: commands and pages mean all projects, or none, by them."""
 AMOUNTS = {"quota": Environment.TRAIN, "limit": Environment.TRAIN, "build_quota": Environment.BUILD}
 """The fields that are numbers of GPUs, and whose GPUs they are."""
-UNDOABLE = frozenset(
-    {
-        *("project.create", "project.change", "project.delete"),
-        *("person.change", "preset.set", "preset.delete"),
-        *("booking.make", "booking.change", "booking.cancel"),
-    }
-)
-"""Kinds of audit entries that `undo` takes back."""
-MEMBERSHIP = frozenset({"member.add", "member.remove"})
-"""Kinds of audit entries of members who joined and left projects in the hub."""
-IN_GROUPS = MEMBERSHIP | {"lead.add", "lead.remove"}
-"""Kinds of audit entries of changes of the hub's groups, which the API records and undoes."""
 
 
 def editable_fields(record: ProjectRecord) -> dict[str, Any]:
@@ -167,11 +155,11 @@ def edit_project(
     if edit.version is not UNSET and edit.version != record.version:
         raise Refusal(
             409,
-            "changed",
-            f"The project {wording.given(name)} was changed meanwhile: it is at version {record.version}, the "
-            f"change was made on version {edit.version}.",
+            CHANGED,
+            f"The project {wording.given(name)} was changed meanwhile, from version {edit.version} to "
+            f"{record.version}.",
             field="version",
-            hint="Look at it again, and repeat the change.",
+            hint="Look at it again, and repeat the change if it still holds.",
         )
     check_until(edit.until, transaction.now)
     _check_until_of(edit)
@@ -250,7 +238,7 @@ def return_field(transaction: Transaction, name: str, field: str, value: Any, me
 
     Raises `Refusal` if that does not fit any more.
     """
-    edit_project(transaction, name, _whole(transaction, {field: value}), POOL, members)
+    edit_project(transaction, name, whole(transaction, {field: value}), POOL, members)
 
 
 def lost_returns(transaction: Transaction, members: Members) -> dict[EndingKey, str]:
@@ -265,7 +253,7 @@ def lost_returns(transaction: Transaction, members: Members) -> dict[EndingKey, 
             continue
         project = projects[ending.subject]
         try:
-            edit = _whole(transaction, {ending.kind.value: ending.before})
+            edit = whole(transaction, {ending.kind.value: ending.before})
             changed = replace(project, **_changes(edit, transaction.types, project))
             then = {**projects, project.name: changed}
             ahead = bookings.Ahead(max(ending.until, transaction.now), transaction.endings)
@@ -277,18 +265,26 @@ def lost_returns(transaction: Transaction, members: Members) -> dict[EndingKey, 
     return lost
 
 
-def newly_lost(transaction: Transaction, before: Container[EndingKey], members: Members) -> list[str]:
-    """Return a sentence about each value that cannot return any more, but for those that could not ``before``."""
-    found = []
+Later: TypeAlias = Mapping[EndingKey | str, str]
+"""What will not be as it was decided, in sentences: by the end of a change, or for a booking by the sentence."""
+
+
+def not_as_decided(transaction: Transaction, members: Members) -> Later:
+    """Return which values cannot return after changes for a time, and which bookings exceed a limit."""
+    found: dict[EndingKey | str, str] = {said: said for said in bookings.beyond_limits(transaction)}
     for key, why in lost_returns(transaction, members).items():
-        if key not in before:
-            ending = transaction.endings[key]
-            field, name = ending.kind.value.replace("_", " "), wording.given(ending.subject)
-            found.append(
-                f"The {field} of {name} cannot return to {value_before(ending)} at {utc(ending.until)}: {why} "
-                "It stays as it is until that fits."
-            )
+        ending = transaction.endings[key]
+        field, name = ending.kind.value.replace("_", " "), wording.given(ending.subject)
+        found[key] = (
+            f"The {field} of {name} cannot return to {value_before(ending)} at {utc(ending.until)}: {why} "
+            "It stays as it is until that fits."
+        )
     return found
+
+
+def new_in(before: Later, after: Later) -> list[str]:
+    """Return the sentences about what was as decided before a change, and is not after it."""
+    return [said for key, said in after.items() if key not in before]
 
 
 def return_person(transaction: Transaction, name: str, quota: Amount, members: Members) -> None:
@@ -300,13 +296,13 @@ def return_person(transaction: Transaction, name: str, quota: Amount, members: M
     edit_person(transaction, name, whole, POOL, members)
 
 
-def _whole(transaction: Transaction, fields: Mapping[str, Any]) -> wire.ProjectEdit:
+def whole(transaction: Transaction, fields: Mapping[str, Any]) -> wire.ProjectEdit:
     """Return the edit that gives a project these values and leaves nothing of tables of GPU types as it was."""
-    whole = {
+    values = {
         name: quotas.completed(value, name, transaction.types.of(AMOUNTS[name])) if name in AMOUNTS else value
         for name, value in fields.items()
     }
-    return msgspec.convert(whole, wire.ProjectEdit)
+    return msgspec.convert(values, wire.ProjectEdit)
 
 
 def _ranges(edit: wire.ProjectEdit, before: JobRanges) -> JobRanges:
@@ -340,16 +336,56 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
             f"The project {wording.given(name)} has projects in it: {', '.join(children)}.",
             hint="Move them elsewhere or delete them first.",
         )
+    lost = {part: values for part, values in _parts(transaction, name).items() if values}
     transaction.projects.remove(name)
     transaction.idle_rules.remove((RuleScope.PROJECT, name))
     transaction.freezes.remove(name)
     transaction.budgets.remove(name)
-    for kind in FIELD_KINDS.values():
-        transaction.endings.remove((kind, name))
-    lost = presets.remove_all(transaction, name)
-    before = {**editable_fields(record), "age": record.project.age, **({"presets": lost} if lost else {})}
+    presets.remove_all(transaction, name)
+    for key in (*(key for _, key in _keys(name)), idle.ending_key((RuleScope.PROJECT, name))):
+        transaction.endings.remove(key)
+    before = {**editable_fields(record), "age": record.project.age, **lost}
     transaction.add_audit_entry(by, "project.delete", name, before, {}, project=name)
     return record.made_group
+
+
+PARTS = ("presets", "budget", "freeze", "idle_rule")
+"""Names of what goes with a deleted project, beside its fields."""
+
+
+def _parts(transaction: Transaction, name: str) -> dict[str, dict[str, Any]]:
+    """Return what else there is of a project, by its name among `PARTS`, as the audit trail has it."""
+    own = presets.of_project(transaction.presets, name)
+    values: tuple[dict[str, Any], ...] = (
+        {preset: presets.shown(record) for preset, record in own.items()},
+        budgets.recorded(transaction, name),
+        freezes.recorded(transaction, name),
+        idle.recorded(transaction, (RuleScope.PROJECT, name)),
+    )
+    return dict(zip(PARTS, values, strict=True))
+
+
+def restore_parts(
+    transaction: Transaction,
+    name: str,
+    parts: Mapping[str, Mapping[str, Any]],
+    by: str,
+    spending: budgets.Spending,
+) -> None:
+    """Give a project whose deletion is taken back what went with it; the entry of the project says so.
+
+    Raises `Refusal` for a budget that it cannot have any more.
+    """
+    entries = len(transaction.audit)
+    for preset, content in parts["presets"].items():
+        presets.restore_preset(transaction, name, preset, content, by)
+    if parts["budget"]:
+        budgets.restore(transaction, name, parts["budget"], by, spending)
+    if parts["freeze"]:
+        freezes.restore(transaction, name, parts["freeze"], by)
+    if parts["idle_rule"]:
+        idle.restore(transaction, (RuleScope.PROJECT, name), parts["idle_rule"], by)
+    del transaction.audit[entries:]
 
 
 def edit_person(
@@ -367,8 +403,8 @@ def edit_person(
     ``together`` is as in `create_project`.
     Raises `Refusal` if all build quotas together would exceed the build GPUs.
     """
-    people = transaction.people
-    before = people[name].build_quota if name in people else None
+    people, was = transaction.people, recorded_of_person(transaction, name)
+    before = was["build_quota"]
     numbers = quota.values() if isinstance(quota, Mapping) else () if quota is None else (quota,)
     if any(number is None or not 0 <= number <= wire.MAX_GPUS for number in numbers):
         raise Refusal(
@@ -392,8 +428,14 @@ def edit_person(
         transaction.people.remove(name)
     else:
         transaction.people.put(PersonRecord(name, quota))
-    ends = {} if until is None else {"until": until}
-    transaction.add_audit_entry(by, "person.change", name, {"build_quota": before}, {"build_quota": quota, **ends})
+    transaction.add_audit_entry(by, "person.change", name, was, recorded_of_person(transaction, name))
+
+
+def recorded_of_person(transaction: Transaction, name: str) -> dict[str, Any]:
+    """Return the own build quota of a person, with its end if it has one, as the audit trail has it."""
+    person, until = transaction.people.get(name), until_of(transaction.endings, (EndingKind.PERSON, name))
+    quota = None if person is None else person.build_quota
+    return {"build_quota": quota} if until is None else {"build_quota": quota, "until": until}
 
 
 def _check_own(
@@ -433,93 +475,6 @@ def _exceeding_build(
 ) -> Iterator[Refusal]:
     nodes, types = transaction.nodes.build(), transaction.types.build
     return quotas.exceeding_build_quotas(before, after, nodes, types, field)
-
-
-def may_undo(entry: AuditRecord, known: Container[int], now: float) -> bool:
-    """Return whether the change can be undone, by its entry.
-
-    ``known`` are the numbers of the bookings that there are.
-    """
-    moves_end_alone = entry.what == "project.change" and not entry.before
-    is_possible = entry.what in UNDOABLE | IN_GROUPS and not (entry.undone or moves_end_alone)
-    return is_possible and (not entry.what.startswith("booking.") or bookings.may_undo(entry, known, now))
-
-
-def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> AuditRecord:
-    """Undo a change and return the new entry of the audit trail.
-
-    Raises `Refusal` if the change cannot be undone, or if its subject was changed since.
-    """
-    if entry.what not in UNDOABLE:
-        raise Refusal(409, "not_undoable", f"A change of the kind {entry.what} cannot be taken back here.")
-    if entry.undone:
-        raise Refusal(409, "undone", "This change was taken back already.")
-    entries = len(transaction.audit)
-    match entry.what:
-        case "person.change":
-            _undo_person(transaction, entry, by, members)
-        case "booking.make" | "booking.change" | "booking.cancel":
-            bookings.undo(transaction, entry, by)
-        case "preset.set" | "preset.delete":
-            presets.undo_preset(transaction, entry, by)
-        case "project.create":
-            _undo_create(transaction, entry, by)
-        case "project.delete":
-            _undo_delete(transaction, entry, by, members)
-        case _:
-            _undo_change(transaction, entry, by, members)
-    if len(transaction.audit) == entries:
-        raise _changed_since(entry.subject)
-    transaction.undone_entries.append(entry.id)
-    transaction.audit[-1] = replace(transaction.audit[-1], what=f"{UNDO}{entry.what}")
-    return transaction.audit[-1]
-
-
-def _changed_since(subject: str) -> Refusal:
-    return Refusal(
-        409,
-        "changed",
-        f"{wording.given(subject)} was changed since, so this change cannot be taken back.",
-        hint="Change it by hand.",
-    )
-
-
-def _undo_person(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:
-    person = transaction.people.get(entry.subject)
-    if (None if person is None else person.build_quota) != entry.after.get("build_quota"):
-        raise _changed_since(entry.subject)
-    quota = quotas.completed(entry.before.get("build_quota"), "build_quota", transaction.types.build)
-    edit_person(transaction, entry.subject, quota, by, members)
-
-
-def _undo_create(transaction: Transaction, entry: AuditRecord, by: str) -> None:
-    record = transaction.projects.get(entry.subject)
-    if record is None or _differs(record, entry.after):
-        raise _changed_since(entry.subject)
-    delete_project(transaction, entry.subject, by)
-
-
-def _undo_delete(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:
-    before = dict(entry.before)
-    age, lost = before.pop("age"), before.pop("presets", {})
-    gone = entry.subject not in members
-    edit = msgspec.convert(before, wire.ProjectEdit)
-    created = create_project(transaction, entry.subject, edit, by, members, made_group=gone)
-    transaction.projects.put(replace(created, project=replace(created.project, age=age), colour=age))
-    presets.restore(transaction, entry.subject, lost, by)
-
-
-def _undo_change(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:
-    record = transaction.projects.get(entry.subject)
-    if record is None or _differs(record, entry.after):
-        raise _changed_since(entry.subject)
-    edit_project(transaction, entry.subject, _whole(transaction, entry.before), by, members)
-
-
-def _differs(record: ProjectRecord, recorded: Mapping[str, Any]) -> bool:
-    """Return whether a project is no longer as an entry of the audit trail has recorded it."""
-    now = editable_fields(record)
-    return any(now[field] != value for field, value in recorded.items() if field in now)
 
 
 def _existing(transaction: Transaction, name: str) -> ProjectRecord:

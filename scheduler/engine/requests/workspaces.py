@@ -46,7 +46,7 @@ def reserve(
     workspaces = dict(transaction.workspaces)
     present = workspaces.pop((user, server), None)
     if not 0 <= gpus <= wire.MAX_GPUS:
-        raise Refusal(422, "invalid", f"{gpus} GPUs cannot be reserved.", field="gpus")
+        raise Refusal(422, "invalid", f"{wording.gpus(gpus)} cannot be reserved.", field="gpus")
     if runs_on:
         return _record_running(transaction, user, server, runs_on, gpu_type=gpu_type)
     same_type = present is not None and transaction.types.declared.of(gpu_type) == present.gpu_type

@@ -17,7 +17,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views.lending import lent
 from springtide.scheduler.engine.views.needs_view import WORDS, idle_while_waiting
 from springtide.scheduler.engine.views.report_view import percentile
-from springtide.scheduler.gpu_types import amount_words, total
+from springtide.scheduler.gpu_types import gpus_words
 from springtide.scheduler.store.ledger import DAY, Account, EndedFact, Place, Sums
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.store.tables import Ending, EndingKind
@@ -292,8 +292,7 @@ def _changes(state: State) -> Iterator[CalendarEntry]:
 def _bookings(state: State) -> Iterator[CalendarEntry]:
     for booking in state.bookings.values():
         if booking.project:
-            noun = "GPU" if total(booking.gpus) == 1 else "GPUs"
-            what = f"The booking of {amount_words(booking.gpus)} {noun} for {quoted(booking.project)}"
+            what = f"The booking of {gpus_words(booking.gpus)} for {quoted(booking.project)}"
         else:
             what = f"The maintenance of {listed(booking.nodes)}"
         for start, end in times(booking):

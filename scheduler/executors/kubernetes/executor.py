@@ -60,7 +60,7 @@ from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Checkpoint, Node
 from springtide.scheduler.resources.device_claims import is_claimed
 from springtide.scheduler.telemetry.sample import GpuSample
-from springtide.scheduler.wording import given, listed
+from springtide.scheduler.wording import count, given, listed
 
 log = logging.getLogger(__name__)
 
@@ -279,7 +279,7 @@ class KubernetesExecutor(FileExecutor):
                 raise BlockedError(f"The node {worker.node} takes no new pods at present.")
             if not all(0 <= index < node.gpus for index in worker.gpus):
                 raise BlockedError(
-                    f"Node {given(node.name)} has {node.gpus} GPUs, not those numbered {worker.gpus}."
+                    f"Node {given(node.name)} has {count(node.gpus, 'GPU')}, not those numbered {worker.gpus}."
                 )
             nodes.append(node)
         return nodes

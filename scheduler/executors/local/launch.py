@@ -39,7 +39,7 @@ from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.executors.supervisor.secret_files import read_secret
 from springtide.scheduler.model import Block, BlockScope, Environment, Node, Worker
 from springtide.scheduler.own_files import make_own_directory
-from springtide.scheduler.wording import LONG_GIVEN, given
+from springtide.scheduler.wording import LONG_GIVEN, count, given
 
 ADDRESS = "127.0.0.1"
 RUN_TIME_INTERVAL = 30.0
@@ -215,7 +215,7 @@ class Launcher:
                 if all(0 <= index < node.gpus for index in worker.gpus):
                     return [node.devices[index].uuid for index in worker.gpus]
                 raise BlockedError(
-                    f"Node {given(node.name)} has {node.gpus} GPUs, not those numbered {worker.gpus}."
+                    f"Node {given(node.name)} has {count(node.gpus, 'GPU')}, not those numbered {worker.gpus}."
                 )
         raise BlockedError(f"There is no train node {given(worker.node)} on this machine.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -368,10 +368,12 @@ def gpu_use(connection: Connection, start: float, end: float, now: float) -> lis
     return [*ended, *present]
 
 
-def quotas_between(connection: Connection, start: float, end: float, now: float) -> list[EndedFact]:
-    """Return the quotas of projects that held between ``start`` and ``end``, by GPU type."""
+def facts_between(
+    connection: Connection, kinds: Collection[FactKind], start: float, end: float, now: float
+) -> list[EndedFact]:
+    """Return the facts of some kinds that held between ``start`` and ``end``."""
     found = facts(connection, now)
-    return [each for each in found if each.kind is FactKind.QUOTA and each.end > start and each.start < end]
+    return [each for each in found if each.kind in kinds and each.end > start and each.start < end]
 
 
 def facts(connection: Connection, now: float) -> list[EndedFact]:

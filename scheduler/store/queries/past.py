@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, func, or_, select
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, or_, select
 from springtide.scheduler.store import codec, schema
 from springtide.scheduler.store.ledger import EndedFact, FactKind, LedgerEntry
 from springtide.scheduler.store.queries import ledger, reading
-from springtide.scheduler.store.records import AuditRecord, JobRecord
+from springtide.scheduler.store.records import UNDO, AuditRecord, JobRecord
 from springtide.scheduler.store.tables import Tables
 
 CHANGES = (
@@ -37,7 +37,7 @@ class Past:
     """The records of a span.
 
     ``jobs`` with GPUs have all their attempts; ``forgotten`` are entries of the ledger of jobs that were deleted.
-    ``audit`` has all `CHANGES` before the end of the span, the oldest first.
+    ``audit`` has all `CHANGES` before the end of the span, the oldest first; each undo is as what it did.
     """
 
     jobs: list[JobRecord]
@@ -63,12 +63,15 @@ def past(connection: Connection, start: float, end: float, now: float) -> Past:
     lost = select(entries).where(
         entries.c.end > start, entries.c.start < end, entries.c.job != "", entries.c.job.not_in(select(table.c.id))
     )
-    changes = select(audit).where(audit.c.what.in_(CHANGES), audit.c.at < end)
+    kinds = [*CHANGES, *(f"{UNDO}{kind}" for kind in CHANGES)]
+    changes = codec.audit.read(
+        connection, select(audit).where(audit.c.what.in_(kinds), audit.c.at < end).order_by(audit.c.id)
+    )
     return Past(
         jobs,
         codec.ledger.read(connection, lost.order_by(entries.c.id)),
         ledger.facts(connection, now),
-        codec.audit.read(connection, changes.order_by(audit.c.id)),
+        [replace(entry, what=entry.effect) for entry in changes],
     )
 
 

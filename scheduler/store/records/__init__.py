@@ -27,7 +27,14 @@ from springtide.scheduler.store.records.jobs import (
     TestStage,
     Withheld,
 )
-from springtide.scheduler.store.records.journals import RENAME, UNDO, AuditRecord, DecisionRecord, EventRecord
+from springtide.scheduler.store.records.journals import (
+    ENDS,
+    RENAME,
+    UNDO,
+    AuditRecord,
+    DecisionRecord,
+    EventRecord,
+)
 from springtide.scheduler.store.records.queries import AuditQuery, GpuUse, JobQuery
 from springtide.scheduler.store.records.sweeps import (
     BestTrial,
@@ -45,6 +52,7 @@ from springtide.scheduler.store.records.sweeps import (
 from springtide.scheduler.store.records.writes import Bundle, Loaded, WriteBatch
 
 __all__ = [
+    "ENDS",
     "KEPT_ATTEMPTS",
     "LIVE_ATTEMPT",
     "RENAME",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,14 @@ class EventRecord:
 UNDO = "undo."
 """Prefix of the kinds of entries that undo another; they cannot be undone themselves."""
 
+ENDS: Final = {
+    "node.drain": "node.undrain",
+    "gpu.drain": "gpu.undrain",
+    "project.freeze": "project.unfreeze",
+    "job.hold": "job.release",
+}
+"""Kinds of entries of what holds from then on, and of what ends it; only the first have values after."""
+_BEGINS: Final = {end: begin for begin, end in ENDS.items()}
 
 RENAME = "person.rename"
 """The kind of entries of people whom JupyterHub renamed: the subject is the name after it."""
@@ -43,6 +51,15 @@ class AuditRecord:
     undone: bool = False
     project: str = ""
     other_project: str = ""
+
+    @property
+    def effect(self) -> str:
+        """The kind of the change itself: that of an undo is the kind of what it did, not of what it took back."""
+        kind = self.what.removeprefix(UNDO)
+        begin = _BEGINS.get(kind, kind)
+        if kind == self.what or begin not in ENDS:
+            return kind
+        return begin if self.after else ENDS[begin]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-/** The tide chart: GPUs over time stacked by project, hatched if borrowed, and a line at the quota of each time. */
+/**
+ * The tide chart: GPUs over time stacked by project, hatched if borrowed, and lines at the quota of each time and at the
+ * GPUs that the pool had.
+ */
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, emptyState, stage } from "../base/glyphs.js";
@@ -18,15 +21,15 @@ let tides = 0;
  * `summary` and `timeWords(at)` if the usual words do not fit
  */
 export function renderTideChart(element, data) {
-  drawTide(element, { ...data, history: trimmed(withQuotas(data.history)) });
+  drawTide(element, { ...data, history: trimmed(withWhole(data.history)) });
 }
 
-/** The history with all quotas at each point; without recorded ones those of now. */
-function withQuotas(history) {
+/** The history with all quotas and the GPUs of the pool at each point; without recorded ones those of now. */
+function withWhole(history) {
   let quotas = history.points.some((point) => point.quotas) ? {} : history.quotas;
   const points = history.points.map((point) => {
     if (point.quotas) quotas = { ...quotas, ...point.quotas };
-    return { ...point, quotas };
+    return { ...point, quotas, total: point.total ?? history.total };
   });
   return { ...history, points };
 }
@@ -94,18 +97,26 @@ function watchWidth(element, state) {
 
 /** The history without a long empty beginning: a young pool fills the chart too. */
 function trimmed(history) {
-  const { start, end, points, total } = history;
+  const { start, end, points } = history;
   const first = points.find((point) => Object.values(point.held).some((gpus) => gpus > 0))?.at ?? start;
   if (first - start < (end - start) / 2) return history;
   const begin = Math.max(start, end - Math.max(LEAST_SPAN_S, 1.15 * (end - first)));
-  const heldAt = (point, place) => {
-    const gpus = Object.values(point.held).reduce((sum, count) => sum + count, 0);
-    return gpus * ((points[place + 1]?.at ?? end) - point.at);
+  const { quotas, total } = points.findLast((point) => point.at <= begin) ?? points[0];
+  const shown = [{ at: begin, held: {}, borrowed: {}, quotas, total }, ...points.filter((point) => point.at > begin)];
+  const over = (gpusOf) =>
+    shown.reduce((sum, point, place) => sum + gpusOf(point) * ((shown[place + 1]?.at ?? end) - point.at), 0);
+  const held = over((point) => Object.values(point.held).reduce((sum, gpus) => sum + gpus, 0));
+  return {
+    ...history,
+    start: begin,
+    points: shown,
+    share_held:
+      held /
+      Math.max(
+        1,
+        over((point) => point.total),
+      ),
   };
-  const held = points.reduce((sum, point, place) => sum + heldAt(point, place), 0);
-  const { quotas } = points.findLast((point) => point.at <= begin) ?? points[0];
-  const shown = [{ at: begin, held: {}, borrowed: {}, quotas }, ...points.filter((point) => point.at >= first)];
-  return { ...history, start: begin, points: shown, share_held: held / Math.max(1, total * (end - begin)) };
 }
 
 function namesOf(history) {
@@ -128,7 +139,7 @@ function sceneOf(history, names, state, colours) {
       ),
     0,
   );
-  const top = Math.max(history.total, most, ...quotas.filter(Number.isFinite)) || 1;
+  const top = Math.max(...history.points.map((point) => point.total), most, ...quotas.filter(Number.isFinite)) || 1;
   return {
     history,
     names,
@@ -193,15 +204,8 @@ function drawWater(scene, state, again, summary) {
         scene.names.map((name) => drawHatch(hatch(name), scene.colours[name])),
       ),
       drawBands(scene, hatch),
-      history.total > 0 &&
-        s("line", {
-          key: "total",
-          class: "st-tide-total",
-          x1: 0,
-          x2: scene.width,
-          y1: scene.y(history.total),
-          y2: scene.y(history.total),
-        }),
+      history.points.some((point) => point.total > 0) &&
+        s("path", { key: "total", class: "st-tide-total", d: totalLine(scene) }),
       state.at !== null &&
         s("line", {
           key: "cursor",
@@ -213,6 +217,12 @@ function drawWater(scene, state, again, summary) {
         }),
     ),
   );
+}
+
+/** The line at the GPUs that the pool had at each time. */
+function totalLine({ history, x, y }) {
+  const steps = history.points.map((point) => `H ${x(point.at)} V ${y(point.total)}`);
+  return `M 0 ${y(history.points[0].total)} ${steps.join(" ")} H ${x(history.end)}`;
 }
 
 function drawHatch(id, colour) {
@@ -346,5 +356,8 @@ function readingWords({ history, summary, timeWords }, names, state) {
 
 function tideWords(history) {
   const used = Number.isFinite(history.share_used) ? `, ${Math.round(100 * history.share_used)} % of that used` : "";
-  return `${Math.round(100 * history.share_held)} % of ${count(history.total, "GPU")} held over this time${used}`;
+  const totals = history.points.map((point) => point.total).filter((total) => total > 0);
+  const [least, most] = [Math.min(...totals, history.total), Math.max(...totals, history.total)];
+  const gpus = least < most ? `${amount(least)} to ${count(most, "GPU")}` : count(most, "GPU");
+  return `${Math.round(100 * history.share_held)} % of ${gpus} held over this time${used}`;
 }

@@ -3,7 +3,7 @@
 import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { button } from "../visuals/base/glyphs.js";
-import { clean, clockNow, dated, fieldTime, timeZone, typedTime } from "../visuals/base/words.js";
+import { clean, clockNow, count, dated, fieldTime, timeZone, typedTime } from "../visuals/base/words.js";
 
 const SETTLED_MS = 500;
 const MOST_REASON = 500;
@@ -257,7 +257,7 @@ export class BookingForm {
             on: { change: ({ target }) => toggle(name, target.checked) },
           }),
           ` ${clean(name)} `,
-          h("span", { key: "gpus", class: "st-muted" }, `${gpus.length} ${clean(type) || "GPUs"}`),
+          h("span", { key: "gpus", class: "st-muted" }, count(gpus.length, `${clean(type)} GPU`.trim())),
         ),
       ),
       this.#reason("nodes"),

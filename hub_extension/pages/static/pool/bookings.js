@@ -4,10 +4,12 @@ import { attempted, call } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { button, emptyState, timeMark } from "../visuals/base/glyphs.js";
-import { clean, clock, dated, day, listed, startOfDay, weekday } from "../visuals/base/words.js";
+import { clean, clock, count, dated, day, exact, listed, startOfDay, weekday } from "../visuals/base/words.js";
 import { BookingForm } from "./booking_form.js";
 
 const DAYS = 7;
+/** Bookings that are shorter show their times to the second. */
+const MINUTE_S = 60;
 /** What ends the address of this page when its dialog is to open. */
 const OPENS = "#book";
 const NONE = "One closes nodes for a maintenance, or gives a project more GPUs for some days.";
@@ -108,7 +110,8 @@ export class BookingList {
   }
 
   #row(booking, types, heads, now) {
-    const time = (at) => timeMark(at, clock(at, now));
+    const isShort = booking.end - booking.start < MINUTE_S;
+    const time = (at) => timeMark(at, clock(at, now, isShort));
     const what = [
       h("span", { key: "what" }, whatOf(booking)),
       booking.begun && h("span", { key: "now", class: "st-muted" }, " (now)"),
@@ -167,19 +170,19 @@ export class BookingList {
 
 function whatOf({ nodes, project, gpus }) {
   if (!project) return `maintenance of ${listed(nodes.map(clean))}`;
-  const isTable = gpus !== null && typeof gpus === "object";
-  const isOne = (isTable ? Object.values(gpus).reduce((sum, number) => sum + number, 0) : gpus) === 1;
-  return `booking of ${isTable ? typed(gpus) : gpus} ${isOne ? "GPU" : "GPUs"} for ${clean(project)}`;
+  return `booking of ${gpuWords(gpus)} for ${clean(project)}`;
+}
+
+/** A number of GPUs, or a table of them by type: `4 GPUs`, `1 t4 GPU and 2 a100 GPUs`. */
+function gpuWords(gpus) {
+  if (gpus === null || typeof gpus !== "object") return count(gpus, "GPU");
+  const some = Object.entries(gpus).filter(([, number]) => number > 0);
+  return listed(some.map(([type, number]) => count(number, `${clean(type)} GPU`)));
 }
 
 function timesOf({ repeats, start, end }) {
-  return clean(repeats) || `from ${dated(start)} until ${dated(end)}`;
-}
-
-function typed(gpus) {
-  return Object.entries(gpus)
-    .map(([type, number]) => `${number} ${clean(type)}`)
-    .join(", ");
+  const words = end - start < MINUTE_S ? exact : dated;
+  return clean(repeats) || `from ${words(start)} until ${words(end)}`;
 }
 
 /** A day in little room: `Fri 27`. */

@@ -5,7 +5,7 @@ import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { button, emptyState, when } from "../visuals/base/glyphs.js";
 import { calmly, inOrder } from "../visuals/base/pace.js";
-import { clean, clockNow, dated, startOfDay, typedTime } from "../visuals/base/words.js";
+import { clean, clockNow, dated, exact, exactDuration, startOfDay, typedTime } from "../visuals/base/words.js";
 import { valueWords } from "./project_table.js";
 
 const WORDS = {
@@ -25,6 +25,17 @@ const WORDS = {
   "undo.person.change": "took back a change of person",
   "undo.member.add": "took back adding a member to",
   "undo.member.remove": "took back removing a member from",
+  "undo.project.freeze": "took back freezing project",
+  "undo.project.unfreeze": "took back unfreezing project",
+  "undo.project.budget": "took back a change of the budget of",
+  "undo.node.drain": "took back draining the node",
+  "undo.node.undrain": "took back undraining the node",
+  "undo.gpu.drain": "took back draining the",
+  "undo.gpu.undrain": "took back undraining the",
+  "undo.idle_rule.change": "took back a change of the rule for idle workspaces of",
+  "undo.job.hold": "took back a hold of the job",
+  "undo.job.release": "took back releasing the job",
+  "undo.job.edit": "took back an edit of the job",
   "node.drain": "drained the node",
   "node.undrain": "undrained the node",
   "gpu.drain": "drained the",
@@ -101,9 +112,15 @@ const KINDS = [
 ];
 /** Fields that are times: the end of a change, the start and the end of a booking. */
 const TIMES = new Set(["until", "start", "end"]);
+/** Fields that are durations, in seconds. */
+const DURATIONS = new Set(["tell_after", "notice", "unused", "time_limit"]);
+/** Values that an undo needs, and that say nothing to people, or that other values of the entry say in words. */
+const DATA = new Set(["age", "every"]);
 /** Numbers of the GPU types that a table does not name, by the field that it is of. */
 const UNNAMED = { quota: 0, build_quota: 0, limit: null };
 const CALM_S = 0.4;
+/** Entries of bookings that are shorter show their times to the second. */
+const MINUTE_S = 60;
 
 export class AuditTrail {
   /**
@@ -317,13 +334,23 @@ function startOf(day, days) {
 
 function changes(entry) {
   const fields = [...new Set([...Object.keys(entry.before), ...Object.keys(entry.after)])].filter(
-    (field) => field !== "age",
+    (field) => !DATA.has(field),
   );
-  const differ = fields.filter((field) => JSON.stringify(entry.before[field]) !== JSON.stringify(entry.after[field]));
-  const over = !entry.what.startsWith("job.") && !Object.keys(entry.after).length;
+  const said = fields.filter((field) => ![entry.before[field], entry.after[field]].every(isUnsaid));
+  const differ = said.filter((field) => JSON.stringify(entry.before[field]) !== JSON.stringify(entry.after[field]));
+  const over = !isOfJob(entry) && !Object.keys(entry.after).length;
   // The end of a change alone says nothing without what ends.
-  const shown = differ.every((field) => TIMES.has(field)) ? fields : differ;
+  const shown = differ.every((field) => TIMES.has(field)) ? said : differ;
   return shown.map((field, place) => [place ? ", " : over ? ": before: " : ": ", drawChange(field, entry)]);
+}
+
+/** Whether a value says as little as none: an option that was not chosen, or no text. */
+function isUnsaid(value) {
+  return value === undefined || value === false || value === "";
+}
+
+function isOfJob({ what }) {
+  return what.replace(/^undo[.]/, "").startsWith("job.");
 }
 
 /** A table of GPU types with all types that it has before or after a change; other values as they are. */
@@ -346,13 +373,16 @@ function differing(field, { before, after }) {
 }
 
 function drawChange(field, entry) {
-  const { what } = entry;
   const { before, after } = differing(field, entry);
   const title = clean(field).replaceAll("_", " ");
-  const words = (value) =>
-    TIMES.has(field) && value ? dated(value) : valueWords(whole(field, value, before[field], after[field]));
+  const isShort = [before, after].some(({ start, end }) => end - start < MINUTE_S);
+  const words = (value) => {
+    if (TIMES.has(field) && value) return (isShort ? exact : dated)(value);
+    if (DURATIONS.has(field) && typeof value === "number") return exactDuration(value);
+    return valueWords(whole(field, value, before[field], after[field]));
+  };
   const same = field in before && JSON.stringify(before[field]) === JSON.stringify(after[field]);
-  const isAbout = what.startsWith("job.") && !(field in after);
+  const isAbout = isOfJob(entry) && !(field in after);
   const isGone = !isAbout && !(field in after) && Object.keys(after).length > 0;
   const was = field in before && !same && h(isAbout ? "span" : "del", { key: "was" }, words(before[field]));
   const is =

@@ -46,6 +46,7 @@ export function drawProjects(projects, levels, editing, copies) {
         treeOrder(projects).flatMap(({ project, depth }) =>
           drawProjectRows(project, depth, projects, levels, editing, copies),
         ),
+        editing.gone().map((name) => drawGoneRow(name, heads.length, editing)),
         drawNewRow(projects, editing),
       ),
     ),
@@ -105,6 +106,26 @@ function drawProjectRows(project, depth, projects, levels, editing, copies) {
       ),
     ),
   ];
+}
+
+/** What was typed for a project that somebody has deleted meanwhile. */
+function drawGoneRow(name, width, editing) {
+  const typed = Object.entries(editing.draft("project", name).texts)
+    .filter(([field]) => editing.fields[field])
+    .map(([field, text]) => `${headWords(editing.fields[field])} ${clean(text) || "none"}`);
+  return h(
+    "tr",
+    { key: `gone ${name}`, "data-testid": `project-gone-${name}` },
+    h(
+      "td",
+      { class: "st-across", colspan: width },
+      h("strong", { key: "name" }, clean(name)),
+      " ",
+      refusalWords(editing.refusal("project", name) ?? { message: editing.deletion(name) }, `refusal-${name}`),
+      h("p", { key: "typed", class: "mb-1" }, `Typed and not saved: ${typed.join(", ")}.`),
+      button(`discard-${name}`, "Discard", () => editing.discard("project", name)),
+    ),
+  );
 }
 
 /** What a change of a project brought about elsewhere. */
@@ -289,7 +310,8 @@ function isAmount(value) {
 
 /** A field's value in words. */
 export function valueWords(value) {
-  if (value === null || value === undefined) return "none";
+  if (value === null || value === undefined || value === "") return "none";
+  if (typeof value === "boolean") return value ? "yes" : "no";
   if (value.max_priority !== undefined) return rangeWords(value);
   if (typeof value === "object" && !Array.isArray(value) && !Object.values(value).every(isAmount))
     return Object.entries(value)

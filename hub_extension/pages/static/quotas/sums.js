@@ -1,7 +1,7 @@
 /** The sums of quotas, updated during editing. */
 
 import { h } from "../visuals/base/dom.js";
-import { clean } from "../visuals/base/words.js";
+import { clean, count } from "../visuals/base/words.js";
 
 const MOST = 1_000_000;
 
@@ -63,9 +63,7 @@ function drawSum(environment, title, total, room, type) {
   const over = Math.max(0, total - room);
   const scale = Math.max(1, total, room);
   const width = (gpus) => ({ width: `${(100 * gpus) / scale}%` });
-  const words = over
-    ? `${title}: ${total} of ${room} ${kind} GPUs, ${over} too many`
-    : `${title}: ${total} of ${room} ${kind} GPUs, ${room - total} left`;
+  const words = `${title}: ${total} of ${count(room, `${kind} GPU`)}, ${over ? `${over} too many` : `${room - total} left`}`;
   return h(
     "div",
     { key, class: "st-sum", "data-over": String(over > 0), "data-testid": `sum-${key}` },

@@ -29,7 +29,8 @@ export class WhatIf {
   async ask(request, projects) {
     let words = null;
     try {
-      words = shiftWords((await call("POST", "forecast", { projects, starts: [] })).shifts);
+      const { shifts, notes } = await call("POST", "forecast", { projects, starts: [] });
+      words = [shiftWords(shifts), ...notes.map(clean)].join(" ");
     } catch (error) {
       words = error.status === 503 || error.status === 429 ? error.message : null;
     }
