@@ -1,8 +1,8 @@
 """What changes by itself at known times: nodes that close, and quotas and limits that differ for a time.
 
 A node is cleared before it closes: whatever still runs there pauses early enough to have ended when it closes. A
-job starts there only if it ends before that by its time limit or its expected run time, or if it saves checkpoints
-and has time to get somewhere.
+job starts there only if it ends before that by its time limit or, if it is preemptible, its expected run time, or
+if it saves checkpoints and has time to get somewhere.
 """
 
 from __future__ import annotations
@@ -43,19 +43,21 @@ def is_closed(node: Node, now: float) -> bool:
 def run_time_left(job: Job) -> float:
     """Return for how many seconds the job runs from its next start, as far as that is known.
 
-    Infinity for a job that cannot be paused and has neither a time limit nor an expected run time.
+    Of a job that cannot be paused only its time limit is known: it would lose all work if it ran longer than
+    jobs usually do. Infinity without one.
     """
     return min(_left(job), default=UNKNOWN_RUN_TIME if job.preemptible else inf)
 
 
 def is_known(job: Job) -> bool:
-    """Return whether a time limit or an expected run time says how long the job still runs."""
+    """Return whether a time limit, or the expected run time of a preemptible job, says how long it still runs."""
     return bool(_left(job))
 
 
 def _left(job: Job) -> list[float]:
     ran = job.served / (job.workers * job.gpus)
-    estimate = job.usual_runtime if job.expected is None else job.expected
+    expected = job.usual_runtime if job.expected is None else job.expected
+    estimate = expected if job.preemptible else None
     return [total - ran for total in (job.time_limit, estimate) if total is not None and total > ran]
 
 

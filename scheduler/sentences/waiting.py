@@ -288,7 +288,7 @@ def _closes_first(p: Params) -> Sentences:
 def _needs(p: Params) -> str:
     needs = p.get("needs")
     if needs is None:
-        return "How long it runs is unknown, and it cannot be paused."
+        return "It has no time limit, and cannot be paused."
     cannot = "has saved no checkpoint" if p.get("preemptible") else "cannot be paused"
     if not p.get("known") and not p.get("saves"):
         return f"How long it runs is unknown, and it {cannot}."

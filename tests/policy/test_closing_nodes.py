@@ -94,7 +94,7 @@ def test_a_job_with_next_to_no_run_time_left_does_not_start_when_it_would_have_t
 
 
 def test_a_job_that_cannot_be_paused_and_may_run_for_ever_waits_until_the_node_opens() -> None:
-    pool = planner(waiting(preemptible=False))
+    pool = planner(waiting(preemptible=False, usual_runtime=60.0))
     assert not pool.plan(0.0).decisions
     assert pool.reason("w", 0.0).params["needs"] is None
     assert starts(pool.plan(OPENS)) == {"w"}
