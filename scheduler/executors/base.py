@@ -25,7 +25,7 @@ import msgspec
 from springtide.scheduler.datasets import Dataset
 from springtide.scheduler.declared import NamedSecret
 from springtide.scheduler.executors.session import Session, SessionSpec
-from springtide.scheduler.executors.supervisor.search import DAMAGED, GONE
+from springtide.scheduler.executors.supervisor.search import DAMAGED, FOUND, GONE, OWN
 from springtide.scheduler.metrics import Extremes, Values
 from springtide.scheduler.model import Block, Checkpoint, HomeAccess, Node, Placement
 from springtide.scheduler.own_outputs import OwnOutputs
@@ -230,6 +230,15 @@ class TrialReport:
     memo: str = ""
 
 
+class CheckpointSort(StrEnum):
+    """Who knows how a checkpoint was written."""
+
+    OWN = OWN
+    """`springtide.training` wrote it."""
+    FOUND = FOUND
+    """It was recognised among the job's files."""
+
+
 class Milestone(StrEnum):
     """Reports of a job beside its progress."""
 
@@ -255,7 +264,8 @@ class Report:
     attempt, or it is known where that begins. ``lost_result`` is the reason why the job's result could not be
     kept. ``left_out`` is the number of reports since the one before that came too fast to be written.
     ``waits_for_room`` is for how many seconds at most the result waits for room on the disk, 0 if it does no
-    longer, None in other reports.
+    longer, None in other reports. ``began_without`` are the sorts of checkpoints of which there was none when the
+    attempt began.
     """
 
     seq: int
@@ -273,6 +283,7 @@ class Report:
     numbered: bool = True
     left_out: int = 0
     waits_for_room: float | None = None
+    began_without: frozenset[CheckpointSort] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +294,8 @@ class Reported:
     later one did not fit on the disk, None if none failed since. ``trial`` is its latest report as a trial of a
     sweep, ``lost_result`` the reason why its result could not be kept. ``found`` is the newest checkpoint that was
     recognised among its files, None if there is none now. ``damaged``: all checkpoints that it reported have been
-    found damaged since. ``room_until`` is until when its result waits for room, None if it does not. ``extremes``
+    found damaged since. ``began_without`` are the sorts of checkpoints of which there was none when the attempt
+    began. ``room_until`` is until when its result waits for room, None if it does not. ``extremes``
     are those of the reports since then, ``not_finite`` the steps since which metrics are not finite in this
     attempt.
     """
@@ -300,6 +312,7 @@ class Reported:
     not_finite: Mapping[str, float | None] = field(default_factory=dict)
     damaged: bool = False
     room_until: float | None = None
+    began_without: frozenset[CheckpointSort] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -431,6 +432,46 @@ async def test_a_running_job_whose_checkpoints_were_deleted_is_not_said_to_have_
     go.touch()
     found = await running.until("susan", job["id"], lambda found: found["saved"])
     assert (found["saved_step"] > step, found["checkpoints_deleted"]) == (True, False)
+
+
+FOREIGN = """
+import os, sys, time
+from pathlib import Path
+from springtide.training import current_job
+
+job, kept = current_job(), Path(os.environ["SPRINGTIDE_OUTPUT_DIR"]) / "step-7.ckpt"
+while not job.should_pause():
+    if job.attempt == 1 and not kept.exists():
+        kept.write_bytes(b"weights" * 1000)
+    job.report(step=7)
+    time.sleep(0.05)
+job.exit_for_pause()
+"""
+
+
+@pytest.mark.parametrize("program", [SAVES_ONCE, FOREIGN], ids=["its own", "recognised"])
+async def test_a_checkpoint_that_was_deleted_during_a_pause_is_not_said_to_be_resumed_from(
+    running: Any, tmp_path: Path, program: str
+) -> None:
+    go = tmp_path / "go"
+    go.touch()
+    files = {"train.py": base64.b64encode(program.encode()).decode()}
+    job = await running.submit("susan", *COMMAND, str(go), files=files)
+    await running.until("susan", job["id"], lambda found: found["saved"])
+    await running.as_("susan").post(f"/jobs/{job['id']}/pause")
+    await running.until("susan", job["id"], lambda found: found["state"] == "paused")
+    place = running.pool.engine._parts.executor._layout.jobs / job["id"]
+    for path in [*(place / "checkpoints").iterdir(), *place.rglob("*.ckpt")]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    await running.as_("susan").post(f"/jobs/{job['id']}/resume")
+    found = await running.until(
+        "susan", job["id"], lambda found: found["attempt"] == 2 and found["checkpoints_deleted"]
+    )
+    first, second = found["attempts"]
+    assert (second["had_checkpoint"], second["resumed_from"]) == (False, None)
+    assert any("from the beginning" in each["text"] for each in found["timeline"])
+    view = msgspec.convert(found, wire.Job)
+    assert resumes_from(view, 0.0) == "nothing: its checkpoints were deleted, or are damaged"
 
 
 async def test_another_command_continues_among_the_files_of_the_first(running: Any, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from springtide.scheduler.executors.base import (
     NEVER_STARTED,
     AttemptPhase,
     AttemptStatus,
+    CheckpointSort,
     Exit,
     ExitKind,
     Reported,
@@ -374,12 +375,31 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
     attempt = job.live
     if attempt is None or attempt.number != report.key.attempt:
         return updated
+    if attempt.saved is None and _began_without_its_checkpoint(job, report):
+        attempt = structs.replace(attempt, had_checkpoint=False, resumed_from=None)
+        updated = updated.with_standing(step=last.step)
     if last.step is not None:
         attempt = structs.replace(attempt, counted=_counted(attempt.counted, last.step, last.at))
     saved = updated.standing.saved
     if saved is not None and saved >= (attempt.started or attempt.created):
         attempt = structs.replace(attempt, saved=saved)
     return updated if attempt is job.live else updated.with_attempt(attempt)
+
+
+def _began_without_its_checkpoint(job: JobRecord, report: Reported) -> bool:
+    """Return whether the checkpoint that was known when the attempt began was not there any more."""
+    standing = job.standing
+    if standing.saved is None:
+        return False
+    if standing.checkpoint is None:
+        return CheckpointSort.OWN in report.began_without
+    return CheckpointSort.FOUND in report.began_without and not _is_of_fork(job)
+
+
+def _is_of_fork(job: JobRecord) -> bool:
+    """Return whether the newest checkpoint is the one that a fork began with, which no search finds."""
+    forked, found = job.spec.fork, job.standing.checkpoint
+    return forked is not None and (None if found is None else found.written) == forked.written
 
 
 def _saved(job: JobRecord, report: Reported) -> dict[str, Any]:
@@ -393,9 +413,7 @@ def _saved(job: JobRecord, report: Reported) -> dict[str, Any]:
         return {"saved": report.saved_at, "saved_step": report.saved_step, "checkpoint": None}
     if standing.saved is not None and standing.checkpoint is None and not report.damaged:
         return {}
-    forked = job.spec.fork
-    began_with = None if standing.checkpoint is None else standing.checkpoint.written
-    if report.found is None and forked is not None and began_with == forked.written:
+    if report.found is None and _is_of_fork(job):
         return {}
     written = None if report.found is None else report.found.written
     deleted = standing.saved if written is None and standing.saved is not None else standing.deleted

@@ -21,7 +21,8 @@ def loses_all(job: JobRecord, ended: AttemptRecord) -> bool:
         saved, deleted = job.standing.saved is not None, job.checkpoints_deleted
     else:
         following = next(each for each in job.attempts if each.number > ended.number)
-        saved, deleted = following.had_checkpoint or following.resumed_from is not None, False
+        saved = following.had_checkpoint or following.resumed_from is not None
+        deleted = ended.saved is not None and not saved
     return not saved and (deleted or ended.exit_code != RUN_AGAIN)
 
 

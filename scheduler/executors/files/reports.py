@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from springtide.scheduler import metrics
-from springtide.scheduler.executors.base import ExecutorError, Milestone, Report, TrialReport
+from springtide.scheduler.executors.base import CheckpointSort, ExecutorError, Milestone, Report, TrialReport
 from springtide.scheduler.executors.files.plain import LONGEST_PATH, open_plain
+from springtide.scheduler.executors.supervisor.search import BEGAN_WITHOUT
 from springtide.scheduler.model import Checkpoint
 
 MAX_LINE = 256 * 1024
@@ -102,7 +103,13 @@ def parse(line: bytes, seq: int, newest: int, now: float, writer: Writer | None 
         numbered=named is not None or by.certain,
         left_out=_count(decoded.get("left_out")),
         waits_for_room=_seconds(decoded.get("waits_for_room")),
+        began_without=_sorts(decoded.get(BEGAN_WITHOUT)),
     )
+
+
+def _sorts(given: Any) -> frozenset[CheckpointSort]:
+    """Return the sorts of checkpoints in a list, none for any other value."""
+    return frozenset(each for each in CheckpointSort if each in given) if isinstance(given, list) else frozenset()
 
 
 def _seconds(given: Any) -> float | None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
+    CheckpointSort,
     LogGrew,
     Milestone,
     Observation,
@@ -49,6 +50,7 @@ class Tail:
         self._unsaved_at: float | None = None
         self._room_until: float | None = None
         self._damaged = False
+        self._began_without: frozenset[CheckpointSort] = frozenset()
         self._trial: TrialReport | None = None
         self._milestones: set[Milestone] = set()
         self._step: float | None = None
@@ -154,6 +156,11 @@ class Tail:
             elif report.unsaved and report.attempt == self._key.attempt:
                 self._unsaved_at = report.at
             if report.attempt == self._key.attempt:
+                self._began_without |= report.began_without
+                if CheckpointSort.OWN in report.began_without:
+                    self._saved, self._damaged = None, True
+                if CheckpointSort.FOUND in report.began_without:
+                    self._found = None
                 if report.waits_for_room is not None:
                     self._room_until = report.at + report.waits_for_room if report.waits_for_room else None
                 self._unreported = _together(self._unreported, report)
@@ -192,6 +199,7 @@ class Tail:
                 self._not_finite,
                 self._damaged,
                 self._room_until,
+                self._began_without,
             )
         ]
 

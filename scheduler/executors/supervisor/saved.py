@@ -170,6 +170,18 @@ def are_damaged(root: str) -> bool:
     return bool(names) and next(_own(root, links=True), None) is None
 
 
+def has_own(root: str) -> bool:
+    """Return whether a folder has a whole checkpoint of `springtide.training`.
+
+    The folder becomes the working directory of this process. Raises `OSError`.
+    """
+    try:
+        os.chdir(root)
+    except FileNotFoundError:
+        return False
+    return next(_own(root, links=True), None) is not None
+
+
 def _manifest(name: str, *, links: bool) -> Any:
     place = os.open(name, _DIRECTORY | (0 if links else os.O_NOFOLLOW))
     try:

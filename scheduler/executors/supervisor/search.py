@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from .account import become, end_with, forbid_new_privileges
 from .checkpoints import newest
-from .saved import are_damaged
+from .saved import are_damaged, has_own
 from .worker import ANSWERED, IGNORED
 
 SHARE = 20
@@ -25,6 +25,11 @@ GONE = "checkpoint-gone"
 """The milestone in the reports by which an earlier checkpoint is no more."""
 DAMAGED = "checkpoints-damaged"
 """The milestone in the reports by which no checkpoint of `springtide.training` is whole any more."""
+
+BEGAN_WITHOUT = "began-without"
+"""The field in the reports with the sorts of checkpoints of which an attempt found none when it began."""
+OWN, FOUND = "own", "found"
+"""Checkpoints of `springtide.training`, and those of others that the search recognises."""
 
 
 class Search:
@@ -40,16 +45,21 @@ class Search:
         self._plan: dict[str, Any] | None = spec.get("search")
         self._last: list[Any] | None = None
         self._began = 0.0
+        self._begins = False
         self.answer: int | None = None
         """The pipe that a search in progress answers on."""
         self.due: float | None = None
         """When to search next, on the monotonic clock; None for not by itself."""
 
     def start(self, started: float) -> None:
-        """Search from now on; the processes of the attempt ``started`` at this time."""
+        """Search from now on; the processes of the attempt ``started`` at this time.
+
+        A later attempt reports at once which sorts of checkpoints are missing: its job may have known some.
+        """
         if self._plan is not None:
             self._plan = {**self._plan, "since": (self._plan["since"] or started) - SLACK}
-            self.due = time.monotonic() + self._plan["every"]
+            self._begins = self._spec["attempt"] > 1
+            self.due = time.monotonic() + (0.0 if self._begins else self._plan["every"])
 
     def begin_if_due(self) -> int | None:
         """Begin a search if it is due; return the pipe that it answers on, None if there is none."""
@@ -57,7 +67,8 @@ class Search:
             return None
         self.due = None
         self._began = time.monotonic()
-        _, self.answer = self._fork(self._plan, ended=False)
+        _, self.answer = self._fork(self._plan, begins=self._begins)
+        self._begins = False
         return self.answer
 
     def finish(self) -> None:
@@ -100,16 +111,20 @@ class Search:
             self._last = json.loads(os.read(answer, 1 << 16))
         os.close(answer)
 
-    def _fork(self, plan: dict[str, Any], *, ended: bool, killed: bool = False) -> tuple[int, int]:
+    def _fork(
+        self, plan: dict[str, Any], *, begins: bool = False, ended: bool = False, killed: bool = False
+    ) -> tuple[int, int]:
         parent = os.getpid()
         answer, its_answer = os.pipe2(os.O_CLOEXEC)
         pid = os.fork()
         if pid == 0:
-            self._run(plan, its_answer, parent, ended=ended, killed=killed)
+            self._run(plan, its_answer, parent, begins=begins, ended=ended, killed=killed)
         os.close(its_answer)
         return pid, answer
 
-    def _run(self, plan: dict[str, Any], answer: int, parent: int, *, ended: bool, killed: bool) -> NoReturn:
+    def _run(
+        self, plan: dict[str, Any], answer: int, parent: int, *, begins: bool, ended: bool, killed: bool
+    ) -> NoReturn:
         """Search, in the forked child; answer with the checkpoint that is the newest now."""
         try:
             signal.set_wakeup_fd(-1)
@@ -123,6 +138,8 @@ class Search:
             end_with(parent)
             os.nice(10)
             anything = plan.get("any", False)
+            if begins:
+                self._report_missing(plan, any_data=anything)
             found = newest(
                 plan["roots"], plan["since"], plan["named"], any_data=anything, ended=ended, killed=killed
             )
@@ -136,6 +153,13 @@ class Search:
         except Exception:  # noqa: BLE001 - the child must end here, whatever happened
             os._exit(1)
         os._exit(0)
+
+    def _report_missing(self, plan: dict[str, Any], *, any_data: bool) -> None:
+        """Report the sorts of checkpoints of which there is none. No program has written anything new yet."""
+        found = newest(plan["roots"], plan["since"], plan["named"], any_data=any_data, ended=True)
+        missing = [*([] if has_own(plan["own"]) else [OWN]), *([FOUND] if found is None else [])]
+        if missing:
+            append(plan["reports"], self._spec["attempt"], {BEGAN_WITHOUT: missing}, time.time())
 
 
 def append(path: str, attempt: int, news: dict[str, Any], now: float) -> None:
