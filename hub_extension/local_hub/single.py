@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from subprocess import CalledProcessError
 from typing import Any, TypedDict
 
 from jupyterhub.auth import DummyAuthenticator
@@ -15,6 +14,7 @@ from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
 from springtide.hub_extension.local_hub import demo
+from springtide.hub_extension.local_hub.examples import EXAMPLES, FIRST_NOTEBOOK, give_examples
 from springtide.hub_extension.local_hub.orphans import PROXY
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir, write_for_all
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
@@ -27,11 +27,8 @@ from springtide.scheduler.telemetry import GpuCount, TelemetryError, count_gpus,
 HUB_HOST = "localhost"
 """Host name of a hub on this machine; those of services and notebook servers end with it."""
 HERE = Path(__file__).resolve().parent
-EXAMPLES = HERE.parents[1] / "examples"
-"""Directory of the examples, at the same relative path in a checkout and in an installation of the wheel."""
 TEMPLATES = (str(HERE / "templates"), str(HERE.parent / "branding"))
 """Directories with templates of the hub's own pages, and of parts shared with the pages of the service."""
-FIRST_NOTEBOOK = "examples/digits/digits.ipynb"
 QUIET = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
 """Default settings of JupyterLab, without the question whether to fetch news."""
 SERVER = """
@@ -45,22 +42,12 @@ A login shell, which terminals would have without it, takes that of ``/etc/profi
 """
 AS_INSTALLED = {"buildCheck": False}
 """Settings of JupyterLab that skip the check whether it must be rebuilt, which takes seconds at each start."""
-COPY = """
-import pathlib, shutil, sys, tempfile
-source, *left_out = sys.argv[1:]
-if not pathlib.Path("examples").exists():
-    with tempfile.TemporaryDirectory(dir=".", prefix=".examples-") as made:
-        copy = shutil.copytree(source, pathlib.Path(made) / "examples", ignore=shutil.ignore_patterns(*left_out))
-        copy.rename("examples")
-"""
-"""Program that copies a directory into its working directory, atomically."""
 LOG_OUT_AFTER_S = 60
 """Maximum time for which a notebook server still answers a user who has logged out at the hub, in seconds.
 
 The hub ends the tokens of a session at once; a notebook server under a host name of its own caches them for that
 time.
 """
-LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "output", "*.pyc")
 
 
 class SharedOut(TypedDict):
@@ -228,15 +215,3 @@ def _prepare_story(c: Config, state: StateDir, train_gpus: Mapping[str, int], bu
         c.JupyterHub.load_groups = demo.groups()
     c.Springtide.projects = _projects({"train_gpus": train_gpus, "build_gpus": build_gpus})
     c.Springtide.build_gpus = build_gpus
-
-
-def give_examples(spawner: Any) -> None:
-    """Copy the examples into a home directory that has none yet, with the permissions of its owner."""
-    if not EXAMPLES.is_dir() or Path(spawner.user_env({})["HOME"], "examples").exists():
-        return
-    try:
-        spawner.run_as_user([sys.executable, "-I", "-S", "-c", COPY, str(EXAMPLES), *LEFT_OUT])
-    except CalledProcessError as error:
-        spawner.log.warning(
-            "%s has no examples: %s", spawner.user.name, error.stderr.decode(errors="replace")[-500:]
-        )
