@@ -252,9 +252,10 @@ class Report:
     """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint.
 
     ``found`` is the newest checkpoint that was recognised among its files. ``numbered``: the line names its
-    attempt. ``lost_result`` is the reason why the job's result could not be kept. ``left_out`` is the number of
-    reports since the one before that came too fast to be written. ``waits_for_room`` is for how many seconds at
-    most the result waits for room on the disk, 0 if it does no longer, None in other reports.
+    attempt, or it is known where that begins. ``lost_result`` is the reason why the job's result could not be
+    kept. ``left_out`` is the number of reports since the one before that came too fast to be written.
+    ``waits_for_room`` is for how many seconds at most the result waits for room on the disk, 0 if it does no
+    longer, None in other reports.
     """
 
     seq: int

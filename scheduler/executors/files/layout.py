@@ -17,7 +17,13 @@ from typing import Any
 import msgspec
 
 from springtide.scheduler.executors.base import HISTORY, AttemptKey, ExecutorError, Exit, ExitKind
-from springtide.scheduler.executors.files.plain import DIRECTORY, make_directory, replace_file, write_tree
+from springtide.scheduler.executors.files.plain import (
+    DIRECTORY,
+    make_directory,
+    open_plain,
+    replace_file,
+    write_tree,
+)
 from springtide.scheduler.executors.supervisor.records import (
     KILL,
     KILL_NOW,
@@ -36,6 +42,9 @@ PACKED = "project.tree"
 CODE, WORK, CHECKPOINTS, OUTPUT = "code", "work", "checkpoints", "output"
 ATTEMPTS = "attempts"
 REPORTS = "reports.jsonl"
+BEGINNING = "beginning.json"
+"""Record of an attempt: the size of its job's reports when it was launched."""
+LONGEST_BEGINNING = 256
 EPOCH = ".epoch"
 """File of the newest epoch that acted, in the directory of jobs."""
 UNRECORDED = ".unrecorded"
@@ -91,6 +100,22 @@ class JobPlaces:
     def numbers(self) -> list[int]:
         """Return the numbers of the attempts, in order."""
         return sorted(int(name) for name in directories(self.attempts) if name.isdecimal() and name.isascii())
+
+    def beginnings(self) -> list[tuple[int, int]]:
+        """Return where the reports of attempts begin, in bytes, with their numbers, in order, if recorded."""
+        found = ((_read_beginning(self.attempts / str(number)), number) for number in self.numbers())
+        return sorted((begin, number) for begin, number in found if begin is not None)
+
+    def write_beginning(self, directory: int) -> None:
+        """Record in the open ``directory`` of an attempt that is launched where its reports begin."""
+        try:
+            file = open_plain(self.root, (REPORTS,))
+        except ExecutorError:
+            return
+        if file is not None:
+            size = os.fstat(file).st_size
+            os.close(file)
+            write_record(directory, BEGINNING, {"reports": size}, durable=False)
 
 
 @dataclass(frozen=True)
@@ -150,6 +175,22 @@ def opened(directory: Path) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def _read_beginning(directory: Path) -> int | None:
+    try:
+        file = open_plain(directory, (BEGINNING,))
+    except ExecutorError:
+        return None
+    if file is None:
+        return None
+    try:
+        begin = json.loads(os.pread(file, LONGEST_BEGINNING, 0))["reports"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    finally:
+        os.close(file)
+    return begin if type(begin) is int and begin >= 0 else None
 
 
 def read_record(directory: Path, name: str) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, Final, TypeVar
 
 from springtide.scheduler.executors.base import LogPiece, OutputFile, Report
@@ -115,7 +116,9 @@ class Reader:
         """Return the result of `Executor.read_reports`."""
         places = self._layout.job(job)
         attempt = max(places.numbers(), default=1)
-        batch = await asyncio.to_thread(reports.read, places.reports, max(0, after), limit, attempt, self._now())
+        beginnings = await asyncio.to_thread(places.beginnings) if attempt > 1 else []
+        read = partial(reports.read, beginnings=beginnings)
+        batch = await asyncio.to_thread(read, places.reports, max(0, after), limit, attempt, self._now())
         return batch.reports
 
     async def output_files(self, job: str, most: int, own: OwnOutputs | None) -> tuple[OutputFile, ...]:

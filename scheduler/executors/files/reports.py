@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,13 +45,34 @@ def _attempt(value: Any, newest: int) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= newest else None
 
 
-def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The attempt that wrote a line without a number; ``certain`` if it is known where its reports begin."""
+
+    attempt: int
+    certain: bool
+
+
+def writer_at(offset: int, beginnings: Sequence[tuple[int, int]], newest: int) -> Writer:
+    """Return who wrote the line at an offset; before the first known beginning it is the attempt before that one.
+
+    ``beginnings`` are those of `JobPlaces`, ``newest`` is the last attempt.
+    """
+    before = [attempt for begin, attempt in beginnings if begin <= offset]
+    if before:
+        return Writer(before[-1], certain=True)
+    return Writer(max(1, beginnings[0][1] - 1) if beginnings else newest, certain=False)
+
+
+def parse(line: bytes, seq: int, newest: int, now: float, writer: Writer | None = None) -> Report | None:
     """Return the report in a line, None if it is not one; a later time or attempt than the present is replaced.
 
-    Of a line that is too long only that it was left out is known.
+    ``newest`` is the last attempt, ``writer`` that of a line without a number, None for the last one. Of a line
+    that is too long only that it was left out is known.
     """
+    by = writer or Writer(newest, certain=False)
     if len(line) > MAX_LINE:
-        return Report(seq=seq, at=now, attempt=attempt, left_out=1) if line.endswith(b"\n") else None
+        return Report(seq=seq, at=now, attempt=by.attempt, left_out=1) if line.endswith(b"\n") else None
     try:
         decoded = json.loads(line)
     except (ValueError, RecursionError):
@@ -63,11 +85,11 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         reported = metrics.value_of(value)
         if reported is not None and _is_name(name):
             values[name] = reported
-    at, named = _number(decoded.get("at")), _attempt(decoded.get("attempt"), attempt)
+    at, named = _number(decoded.get("at")), _attempt(decoded.get("attempt"), newest)
     return Report(
         seq=seq,
         at=now if at is None or at < 0 else min(at, now),
-        attempt=attempt if named is None else named,
+        attempt=by.attempt if named is None else named,
         step=_number(decoded.get("step")),
         of=_number(decoded.get("of")),
         values=values,
@@ -77,7 +99,7 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         milestone=_milestone(decoded.get("milestone")),
         lost_result=_text(decoded.get("lost_result"))[:MAX_TEXT],
         found=_checkpoint(decoded.get("found"), now),
-        numbered=named is not None,
+        numbered=named is not None or by.certain,
         left_out=_count(decoded.get("left_out")),
         waits_for_room=_seconds(decoded.get("waits_for_room")),
     )
@@ -173,9 +195,12 @@ class Batch:
     more: bool = False
 
 
-def read(path: Path, after: int, limit: int, attempt: int, now: float) -> Batch:
+def read(
+    path: Path, after: int, limit: int, attempt: int, now: float, *, beginnings: Sequence[tuple[int, int]] = ()
+) -> Batch:
     """Read up to ``limit`` reports from the offset ``after``; the ``seq`` of a report is the offset of its end.
 
+    ``attempt`` is the last one, ``beginnings`` say where the reports of attempts begin, as those of `JobPlaces`.
     A last line without its end is left out. At most `MAX_READ` bytes are read.
     """
     try:
@@ -193,8 +218,9 @@ def read(path: Path, after: int, limit: int, attempt: int, now: float) -> Batch:
             if end == 0 and len(data) <= MAX_LINE:
                 return Batch(tuple(found), offset)
             for line in data[: end or len(data)].splitlines(keepends=True):
+                writer = writer_at(offset, beginnings, attempt) if beginnings else None
                 offset += len(line)
-                report = parse(line, offset, attempt, now)
+                report = parse(line, offset, attempt, now, writer)
                 if report is not None:
                     found.append(report)
                     if len(found) == limit:

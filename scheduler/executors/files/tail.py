@@ -43,6 +43,7 @@ class Tail:
         self._places = places
         self._ranks = tuple(ranks)
         self._offset = 0
+        self._beginnings: list[tuple[int, int]] | None = [] if key.attempt == 1 else None
         self._unreported: Report | None = None
         self._saved: Report | None = None
         self._unsaved_at: float | None = None
@@ -134,11 +135,15 @@ class Tail:
     def _read_reports(self, now: float, stamp: _Stamp | None, limit: int, *, earlier: bool = False) -> bool:
         """Read new reports of the job, whose file had this stamp; return whether there may be more.
 
-        With ``earlier``, reports without an attempt number may be of an earlier attempt, and mark no end.
+        With ``earlier``, reports whose attempt is not certain may be of an earlier one, and mark no end.
         """
         if stamp is None or stamp[1] <= self._offset:
             return False
-        batch = reports.read(self._places.reports, self._offset, limit, self._key.attempt, now)
+        if self._beginnings is None:
+            self._beginnings = self._places.beginnings()
+        batch = reports.read(
+            self._places.reports, self._offset, limit, self._key.attempt, now, beginnings=self._beginnings
+        )
         self._offset = batch.offset
         for report in batch.reports:
             self._found = None if report.milestone is Milestone.CHECKPOINT_GONE else report.found or self._found

@@ -150,6 +150,7 @@ class LaunchRecords:
             make_directory(ATTEMPTS, 0o711, within=root)
             make_directory(directory, 0o700, self._owner, within=root)
         with opened(self.layout.attempt(key)) as handle:
+            places.write_beginning(handle)
             write_record(handle, "spec.json", spec_json, durable=False)
             if self._owner is not None:
                 os.chown("spec.json", *self._owner, dir_fd=handle, follow_symlinks=False)

@@ -96,6 +96,7 @@ class Launcher:
             self.credentials.write(spec.key, directory, owner)
         record = self._record(spec, places, directory, account)
         with opened(directory) as handle:
+            places.write_beginning(handle)
             write_record(handle, "spec.json", record)
         sync(places.attempts)
         sync(places.root)

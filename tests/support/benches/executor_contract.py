@@ -477,6 +477,19 @@ with open(os.environ["SPRINGTIDE_REPORT"], "ab") as file:
         assert [each.saved for each in (*first, *rest)] == [False, False, True, False, False]
         assert await bench.executor.read_reports("job", rest[-1].seq, 100) == ()
 
+    async def test_reports_without_a_number_are_those_of_the_attempt_that_wrote_them(self, bench: Bench) -> None:
+        text = """
+import os
+with open(os.environ["SPRINGTIDE_REPORT"], "ab") as file:
+    file.write(b'{"step": %s, "of": 9}\\n' % os.environ["SPRINGTIDE_ATTEMPT"].encode())
+"""
+        for number in (1, 2, 3):
+            await bench.run(bench.code(text, attempt=number))
+        late = await bench.executor.read_reports("job", 0, 100)
+        assert [(each.attempt, each.step) for each in late] == [(1, 1), (2, 2), (3, 3)]
+        told = [(each.key.attempt, each.last.step) for each in bench.of_kind(Reported)]
+        assert set(told) == {(1, 1), (2, 2), (3, 3)}
+
     async def test_hostile_reports_are_not_believed(self, bench: Bench) -> None:
         text = """
 import os
