@@ -270,6 +270,11 @@ def withheld(detail: str) -> Reason:
     return Reason("engine-withheld", {"detail": detail})
 
 
+def store_trouble(detail: str) -> Reason:
+    """Return nothing starts, because the pool's store takes no writes."""
+    return Reason("engine-store", {"detail": detail})
+
+
 def not_launched(detail: str) -> Reason:
     """Return the executor could not start the attempt so far, and tries again."""
     return Reason(NOT_LAUNCHED, {"detail": detail})

@@ -295,9 +295,11 @@ def _compose(
         slow_placement=placements.slow,
         node_requests=node_requests,
         takes_sessions=executor.takes_sessions,
+        store_trouble=lambda: store.known_trouble,
     )
     hub = EventHub()
     broadcast = Broadcast(read_model, hub, clock.wall)
+    store.when_trouble_changes = broadcast.publish_waiting
     outbox = Outbox(state, store, settings.notifications, clock.wall, mailbox.request)
     run_history = RunHistory(state, placements, settings.policy.grace)
     launch_specs = LaunchSpecs(state, store, settings)

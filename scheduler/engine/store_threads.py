@@ -19,6 +19,8 @@ T = TypeVar("T")
 READERS = 4
 """Number of threads that read."""
 GO_ON: Final = "Jobs that were accepted before wait, and running ones continue."
+PROBE_EVERY_S: Final = 5.0
+"""Seconds between two probes of a store that takes no writes."""
 MAKE_ROOM: Final = "An administrator of this hub has to make room on this disk; then try again."
 
 
@@ -29,7 +31,10 @@ class StoreThreads:
         self.store = store
         self.when_moved: Callable[[StoreMovedError], object] = lambda _: None
         """Is called with the error when the store's files are found not to be in their place."""
+        self.when_trouble_changes: Callable[[], object] = lambda: None
+        """Is called when writes begin to fail, and when they succeed again."""
         self._failure: StoreError | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="springtide-store")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="springtide-read")
@@ -47,12 +52,30 @@ class StoreThreads:
         try:
             result = await asyncio.get_running_loop().run_in_executor(self._writer, work, *args)
         except StoreError as error:
-            self._failure = error
+            self._follow(error)
             if isinstance(error, StoreMovedError):
                 self.when_moved(error)
             raise
-        self._failure = None
+        self._follow(None)
         return result
+
+    def _follow(self, failure: StoreError | None) -> None:
+        """Take over how the last write went; watch until the next one succeeds, though nobody writes."""
+        changed = (failure is None) != (self._failure is None)
+        self._failure = failure
+        if not changed:
+            return
+        if failure is not None and self._watching is None:
+            self._watching = asyncio.create_task(self._watch())
+        self.when_trouble_changes()
+
+    async def _watch(self) -> None:
+        try:
+            while self.failing:
+                await asyncio.sleep(PROBE_EVERY_S)
+                await self.trouble()
+        finally:
+            self._watching = None
 
     @property
     def failing(self) -> bool:
@@ -85,6 +108,8 @@ class StoreThreads:
 
     def shutdown(self) -> None:
         """End the threads once they have finished. The store stays open."""
+        if self._watching is not None:
+            self._watching.cancel()
         self._writer.shutdown()
         self._readers.shutdown()
 

@@ -155,6 +155,12 @@ def _withheld(p: Params) -> Sentences:
     yield follows("The pool tries again from time to time, and then starts this job by itself.")
 
 
+def _store(p: Params) -> Sentences:
+    yield state("The pool starts no jobs at present.")
+    yield from detail(p)
+    yield follows("It keeps its place, and can start once an administrator has corrected that.")
+
+
 def _not_launched(p: Params) -> Sentences:
     yield cause("It could not be started so far.")
     yield from detail(p)
@@ -279,6 +285,7 @@ ATTEMPTS: Table = {
     "engine-blocked": _blocked,
     "engine-closed-to-owner": _closed_to_owner,
     "engine-withheld": _withheld,
+    "engine-store": _store,
     "engine-not-launched": _not_launched,
     "engine-failed": _failed,
 }

@@ -591,6 +591,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "engine-blocked": _said("It could not be started here, and is tried again."),
     "engine-closed-to-owner": _said("It was handed over, and cannot start as its new owner's."),
     "engine-withheld": _said("Launching has stopped for now: several jobs could not be started."),
+    "engine-store": _said("Waits until the pool can write: nothing starts at present."),
     "engine-not-launched": _said("It could not be started so far, and is tried again."),
     "engine-failed": _failed,
     "started": _started,

@@ -324,6 +324,8 @@ class PoolView(Answer, frozen=True, kw_only=True):
     launch_stops: list[LaunchStopView] = []
     sessions: bool = False
     """Whether terminals can be opened and stacks be read in running jobs."""
+    store_trouble: str = ""
+    """Why the pool accepts and starts nothing at present, in a sentence; empty while its store takes writes."""
     unmatched: list[UnmatchedView] = []
     """What keeps GPUs out of the pool until it ends; shown to callers who see every job, and to the hub."""
 

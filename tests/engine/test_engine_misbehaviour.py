@@ -8,9 +8,10 @@ from typing import Any
 
 import engine_worlds as worlds
 import pytest
+from servers.message_servers import until
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import JobFilter, open_engine
+from springtide.scheduler.engine import JobFilter, open_engine, store_threads
 from springtide.scheduler.engine.loop.actuator import MAX_LAUNCHES
 from springtide.scheduler.engine.requests import control
 from springtide.scheduler.engine.sweeps import controller
@@ -425,3 +426,33 @@ async def test_an_engine_that_cannot_go_on_says_so_and_answers_who_waits(pool, m
         await pool.engine.pause(sweep.id, "susan")
     assert refused.value.status == 503
     assert "failed" in await pool.engine.wait_closed()
+
+
+async def test_a_full_disk_is_told_with_the_pool_and_by_waiting_jobs_until_it_has_room(pool, monkeypatch):
+    monkeypatch.setattr(store_threads, "PROBE_EVERY_S", 0.01)
+    for _ in range(2):
+        await pool.submit(gpus=8)
+    await pool.idle()
+    waits = next(job for job in (await pool.engine.jobs(JobFilter(), None, 10)).items if job.state == "queued")
+    probe, commit = pool.store.probe, pool.store.commit
+
+    def fail(*_: Any):
+        raise StoreFullError("The disk that holds the store is full.")
+
+    monkeypatch.setattr(pool.store, "commit", fail)
+    monkeypatch.setattr(pool.store, "probe", fail)
+    assert pool.engine.pool().store_trouble == ""
+    with pytest.raises(Refusal):
+        await pool.submit(gpus=1)
+    assert pool.engine.pool().store_trouble == "The disk that holds the store is full."
+    told = await pool.job(waits.id)
+    assert told.reason.text == (
+        "The pool starts no jobs at present. The disk that holds the store is full. "
+        "It keeps its place, and can start once an administrator has corrected that."
+    )
+    assert told.starts is None
+
+    monkeypatch.setattr(pool.store, "commit", commit)
+    monkeypatch.setattr(pool.store, "probe", probe)
+    await until(lambda: pool.engine.pool().store_trouble == "")
+    assert "at present" not in (await pool.job(waits.id)).reason.text

@@ -368,3 +368,27 @@ def test_no_page_of_the_hub_is_drawn_again_every_few_seconds(windows: Windows, s
         expect(page.locator("#page:not([aria-busy])")).to_be_visible()
         expect(page.get_by_test_id("connection")).to_have_text("Live")
         assert [period for period in page.evaluate("periods") if period < 10_000] == [], path
+
+
+def test_a_panel_says_that_nothing_starts_while_the_store_takes_no_writes(gallery: Page) -> None:
+    with_my_jobs(gallery, a_job("waits", "queued", started=None, attempts=[]))
+    notice = gallery.get_by_test_id("store-trouble")
+    expect(notice).to_have_count(0)
+    trouble = "The disk that holds the store is full."
+    gallery.evaluate("(pool) => say('pool', pool)", {**POOL, "seq": 2, "store_trouble": trouble})
+    expect(notice).to_have_attribute("role", "alert")
+    expect(notice).to_contain_text(
+        f"{trouble} Running jobs continue. Waiting jobs keep their places, but none starts"
+    )
+    expect(notice).to_contain_text("An administrator of this hub has to correct that")
+    words = gallery.evaluate(
+        """async (pool) => {
+            const { storeNotice } = await import("/visuals/views/store_notice.js");
+            const { textOf } = await import("/visuals/base/dom.js");
+            return textOf([storeNotice(pool, true)]);
+        }""",
+        {"store_trouble": trouble},
+    )
+    assert words.endswith("Correct the cause: the service then continues by itself.")
+    gallery.evaluate("(pool) => say('pool', pool)", {**POOL, "seq": 3})
+    expect(notice).to_have_count(0)

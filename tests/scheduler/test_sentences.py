@@ -343,6 +343,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-blocked": [{"detail": ("", "The cluster refused the job's pod: exceeded quota")}],
     "engine-closed-to-owner": [{"detail": ("", "The folder is closed"), "former": NAMES, "user": NAMES}],
     "engine-withheld": [{"detail": ("", "The cluster refused the job's pod: exceeded quota")}],
+    "engine-store": [{"detail": ("", "The disk that holds the store is full.")}],
     "engine-not-launched": [{"detail": ("", "The machine is busy.")}],
     "engine-failed": [
         {"kind": "exit", "detail": ("", "No module named x"), "code": (1, 3)},

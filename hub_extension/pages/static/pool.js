@@ -19,6 +19,7 @@ import { clean, clockNow, count } from "./visuals/base/words.js";
 import { renderPoolBar } from "./visuals/charts/pool_bar.js";
 import { renderTideChart } from "./visuals/charts/tide_chart.js";
 import { renderPoolGlance } from "./visuals/views/pool_glance.js";
+import { storeNotice } from "./visuals/views/store_notice.js";
 
 const SPANS = { "1 hour": 3600, "6 hours": 6 * 3600, "1 day": 86400, "7 days": 7 * 86400 };
 const HISTORY_EVERY_S = 5;
@@ -133,6 +134,7 @@ function draw() {
   const open = (id) => window.location.assign(jobPath(id));
   patch(
     page,
+    storeNotice(pool, site.admin),
     pool.launch_stops?.length > 0 && section("stops", "Launching has stopped", drawLaunchStops(pool.launch_stops)),
     pool.unmatched?.length > 0 &&
       section("unmatched", "GPUs kept out of the pool", unmatched.draw(pool.unmatched, clockNow())),

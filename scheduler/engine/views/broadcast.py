@@ -15,6 +15,7 @@ from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.events import EventHub, data_of, event_of
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import LogGrew
+from springtide.scheduler.model import JobState
 from springtide.scheduler.notifications import EVENT_KIND, Notification
 from springtide.scheduler.store.records import EventRecord, JobRecord
 
@@ -262,6 +263,12 @@ class Broadcast:
         self._read_model.invalidate()
         if self._hub:
             self._hub.publish([self._pool_event()])
+
+    def publish_waiting(self) -> None:
+        """Send the pool and the waiting jobs, because the store takes writes no longer, or again."""
+        self.publish_pool()
+        states = (JobState.QUEUED, JobState.PAUSED)
+        self.publish_jobs([job.id for job in self._read_model.state.jobs.values() if job.state in states])
 
     def publish_usage(self, pool: wire.PoolUsage, jobs: Mapping[str, wire.JobUsage]) -> None:
         """Send transient events of the use of all GPUs, and of those that each job holds."""

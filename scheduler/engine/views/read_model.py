@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from springtide.scheduler import model, wire
+from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.node_groups import NodeRequests
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.booked import closes_under, with_booking
@@ -61,7 +62,9 @@ class ReadModel:
         slow_placement: Callable[[JobRecord], SlowPlacement | None],
         node_requests: NodeRequests,
         takes_sessions: bool,
+        store_trouble: Callable[[], str],
     ) -> None:
+        self._store_trouble = store_trouble
         self._takes_sessions = takes_sessions
         self.state = state
         self.nodes = nodes
@@ -117,7 +120,7 @@ class ReadModel:
             if job is None:
                 return self.waiting_reason(job_id)
             why = line.reason(job, self._clock())
-            return None if why is None else with_drain_ends(why, self._drain_ends())
+            return None if why is None else self._while_writing(with_drain_ends(why, self._drain_ends()))
 
         def place_in_line(job_id: str) -> int | None:
             job = without_gpus(job_id)
@@ -172,7 +175,12 @@ class ReadModel:
         why = with_drain_ends(self._with_budget(job_id, why), self._drain_ends())
         why = with_undrains(why, self.nodes.train(), self.state.drains)
         why = with_booking(why, self.state.bookings.values())
-        return self._node_requests.reason(job_id, why)
+        return self._while_writing(self._node_requests.reason(job_id, why))
+
+    def _while_writing(self, why: model.Reason) -> model.Reason:
+        """Return why a job waits, or that nothing starts as long as the store takes no writes."""
+        trouble = self._store_trouble()
+        return messages.store_trouble(trouble) if trouble else why
 
     def _drain_ends(self) -> list[DrainEnd]:
         return drain_ends(self.nodes.train(), self.state.drains, self.state.gpu_drains)
@@ -186,14 +194,15 @@ class ReadModel:
         return with_budget(why, lineage(job.spec.project, parents), state.budgets, state.currency)
 
     def _expected_starts(self, job_id: str) -> wire.Starts | None:
-        """Return the forecast of a start; none for a job whose node has to come first."""
-        if not self.is_planned(job_id):
+        """Return the forecast of a start; none for a job whose node has to come first, or while nothing starts."""
+        if not self.is_planned(job_id) or self._store_trouble():
             return None
         return prospects.start_now(self._starts.get(job_id), self.waiting_reason(job_id))
 
     def _starts_if(self, job_id: str, sees: Sees) -> Diagnosed | None:
-        """Return what lets a waiting job start, if that is known; nothing for one whose node has to come first."""
-        found = self._diagnoses.of(job_id) if self.is_planned(job_id) else None
+        """Return what lets a waiting job start, if that is known; nothing for one that has no forecast."""
+        has_forecast = self.is_planned(job_id) and not self._store_trouble()
+        found = self._diagnoses.of(job_id) if has_forecast else None
         return None if found is None else diagnosed(found, self.state, self.waiting_reason(job_id), sees)
 
     def is_planned(self, job_id: str) -> bool:
@@ -247,9 +256,9 @@ class ReadModel:
                 self.version,
                 takes_sessions=self._takes_sessions,
             )
-        groups = self._node_requests.views()
-        if groups != self._pool.node_groups:
-            self._pool = msgspec.structs.replace(self._pool, node_groups=groups)
+        groups, trouble = self._node_requests.views(), self._store_trouble()
+        if (groups, trouble) != (self._pool.node_groups, self._pool.store_trouble):
+            self._pool = msgspec.structs.replace(self._pool, node_groups=groups, store_trouble=trouble)
         return self._pool
 
 

@@ -8,6 +8,7 @@ import { clean, clockNow, count } from "./visuals/base/words.js";
 import { isLive, shownAt, staleLasts, staleWords } from "./visuals/live/stale.js";
 import { renderJobRows } from "./visuals/views/job_rows.js";
 import { renderPoolGlance } from "./visuals/views/pool_glance.js";
+import { storeNotice } from "./visuals/views/store_notice.js";
 
 const MOST_ACTIVE = 40;
 const MOST_ENDED = 10;
@@ -42,6 +43,7 @@ function drawPanel(element, feed, pages, openedAt) {
     renderJobRows(node, { jobs: some, now, colours: feed.colours, more, stale: null }, feed.links.pageOf, offered);
   patch(
     element,
+    !stale && storeNotice(feed.pool, feed.me?.admin),
     stale && h("p", { key: "stale", class: "st-notice", role: "status", "data-testid": "panel-stale" }, clean(stale)),
     feed.pool !== null &&
       section(
@@ -116,6 +118,7 @@ export function showStatus(element, feed, open) {
 
 function statusWords(feed) {
   if (!isLive(feed) || feed.pool === null) return feed.connection.state === "away" ? "Pool: no answer" : "Pool: …";
-  const { train_held: held, train_gpus: all } = feed.pool;
+  const { train_held: held, train_gpus: all, store_trouble: trouble } = feed.pool;
+  if (trouble) return "Pool: nothing starts";
   return `Pool: ${held} of ${count(all, "GPU")} held`;
 }

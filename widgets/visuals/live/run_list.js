@@ -11,6 +11,7 @@ import { agoLasts, amount, asSentence, clean, clockNow } from "../base/words.js"
 import { ChosenColumns } from "../views/run_columns.js";
 import { drawFilters, drawPager, passes, queryOf } from "../views/run_filters.js";
 import { byTime, drawTable } from "../views/run_table.js";
+import { storeNotice } from "../views/store_notice.js";
 import { JobList } from "./job_list.js";
 import { drawLiveCard } from "./job_view.js";
 import { RerunEditor } from "./rerun_editor.js";
@@ -210,6 +211,7 @@ class RunList {
     const actions = { choose, toggle: (id) => this.#toggle(id), drawCard: (node, job) => this.#drawCard(node, job) };
     patch(
       element,
+      storeNotice(pool, this.#isAdmin),
       drawFilters(filters, pool?.projects ?? [], choose, this.#isAdmin, this.#refusal(jobs)),
       h("h2", { key: "list", class: "st-hidden" }, "List"),
       jobs.length > 0 &&
