@@ -26,6 +26,16 @@ if not pathlib.Path("examples").exists():
 """Program that copies a directory into its working directory, atomically, with metadata for its notebooks."""
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "output", "*.pyc")
 KERNEL = "python3"
+LANGUAGE = {
+    "name": "python",
+    "version": sys.version.split()[0],
+    "mimetype": "text/x-python",
+    "codemirror_mode": {"name": "ipython", "version": sys.version_info[0]},
+    "pygments_lexer": f"ipython{sys.version_info[0]}",
+    "nbconvert_exporter": "python",
+    "file_extension": ".py",
+}
+"""What the kernel of this interpreter, an ipykernel, says of its language."""
 
 
 def give_examples(spawner: Any) -> None:
@@ -47,8 +57,7 @@ def kernel_metadata() -> dict[str, Any]:
     A notebook that has other metadata counts as changed as soon as it is open.
     """
     try:
-        from ipykernel.ipkernel import IPythonKernel  # noqa: PLC0415 - a hub need not have it
-        from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel  # noqa: PLC0415
+        from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel  # noqa: PLC0415 - the extra of notebooks
     except ImportError:
         return {}
     try:
@@ -56,4 +65,4 @@ def kernel_metadata() -> dict[str, Any]:
     except NoSuchKernel:
         return {}
     named = {"name": KERNEL, "display_name": spec.display_name, "language": spec.language}
-    return {"kernelspec": named, "language_info": IPythonKernel.language_info}
+    return {"kernelspec": named, "language_info": LANGUAGE}
