@@ -104,6 +104,8 @@ const TIMES = new Set(["until", "start", "end"]);
 /** Numbers of the GPU types that a table does not name, by the field that it is of. */
 const UNNAMED = { quota: 0, build_quota: 0, limit: null };
 const CALM_S = 0.4;
+/** The most entries that are shown without a click. */
+const FIRST = 20;
 
 export class AuditTrail {
   /**
@@ -128,7 +130,7 @@ export class AuditTrail {
   /** Promises the newest page of the chosen entries. */
   async #ask() {
     const { turn } = this;
-    const page = await attempted(() => call("GET", `audit?${this.#query()}`));
+    const page = await attempted(() => call("GET", `audit?${this.#query({ limit: FIRST })}`));
     return page && { ...page, turn };
   }
 
