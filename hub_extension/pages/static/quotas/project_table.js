@@ -237,7 +237,7 @@ function drawRowActions(project, editing, copyButton) {
     return h(
       "div",
       { key: "edit", class: "st-row-actions" },
-      h("span", { key: "for", class: "st-muted", "aria-hidden": "true" }, "until"),
+      h("span", { key: "for", class: "st-until", "aria-hidden": "true" }, "until"),
       h("input", {
         key: "until",
         type: "datetime-local",
