@@ -166,7 +166,7 @@ def picture_of_the_admin_page(admin: Person) -> None:
     admin.change_quota("joe", 6)
     expect(admin.tab.get_by_test_id("refusal-joe")).to_be_visible()
     admin.tab.mouse.move(0, 0)
-    take("admin", admin.tab.locator("main h1"), admin.tab.get_by_test_id("new-project"))
+    take("admin", admin.tab.locator("main h1"), admin.tab.get_by_test_id("projects"))
 
 
 def cancel_all(hub: HubProcess) -> None:

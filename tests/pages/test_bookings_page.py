@@ -91,6 +91,31 @@ def test_bookings_are_shown_to_everybody_and_cancelled_by_admins(visit: Visit, s
     expect(page.get_by_test_id("booking-done")).to_have_count(0)
 
 
+def test_times_are_whole_in_a_small_window_and_fields_of_a_row_are_at_one_height(
+    visit: Visit, service: Service
+) -> None:
+    start = time.time() + 30 * HOUR
+    weekdays = wire.Weekly(days="mon-fri", opens="20:00", closes="08:00")
+    for request in (
+        wire.BookingRequest(nodes=("train",), start=start, end=start + 4 * HOUR, why="A fan is to be replaced."),
+        wire.BookingRequest(nodes=("build",), every=weekdays, why="The pipeline of the night"),
+    ):
+        service.run(service.engine.book(request, "admin"))
+    page = visit("admin", "pool")
+    page.set_viewport_size({"width": 1000, "height": 900})
+    times = page.get_by_test_id("booking").locator("time")
+    expect(times).to_have_count(4)
+    height = "(one) => one.getBoundingClientRect().height"
+    assert all(one.evaluate(height) < 30 for one in times.all())
+    again = page.get_by_test_id("booking").locator("[data-label=again]")
+    assert all(one.evaluate(height) < 130 for one in again.all())
+    dialog = dialog_of(page)
+    dialog.get_by_test_id("booking-comes-weekly").check()
+    fields = ("every.opens", "every.closes", "every.zone")
+    tops = {dialog.get_by_test_id(f"booking-{name}").evaluate("(one) => one.offsetTop") for name in fields}
+    assert len(tops) == 1
+
+
 def test_gpus_are_booked_with_what_that_does_to_others_and_taken_back(visit: Visit, service: Service) -> None:
     borrows = service.submit("joe", gpus=8, name="borrows")
     service.until(borrows.id, lambda job: job.state == "running")

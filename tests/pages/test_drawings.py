@@ -823,6 +823,34 @@ def test_a_tide_shows_quotas_and_borrowed_gpus_as_they_were(gallery: Page) -> No
         expect(reading).to_have_text(re.compile(rf"· {re.escape(words)}$"))
 
 
+@pytest.mark.parametrize(
+    ("held", "total", "marks"),
+    [
+        (23.2, 0, ["0", "6", "12", "18", "24"]),
+        (3.5, 0, ["0", "1", "2", "3", "4"]),
+        (0.4, 0, ["0", "0.1", "0.2", "0.3", "0.4"]),
+        (5, 72, ["0", "18", "36", "54", "72"]),
+        (90, 72, ["0", "23", "46", "69", "92"]),
+    ],
+)
+def test_the_highest_mark_of_a_tide_is_above_all_that_was_held(
+    gallery: Page, held: float, total: int, marks: list[str]
+) -> None:
+    gallery.evaluate(
+        """([held, total]) => {
+            const place = document.createElement("div");
+            place.id = "high";
+            document.body.append(place);
+            const { NOW, history } = gallery;
+            const points = [{ at: NOW - 3600, held: { nlp: held }, borrowed: {} }];
+            const high = { ...history, start: NOW - 3600, end: NOW, total, points, quotas: { nlp: Infinity } };
+            gallery.renderTideChart(place, { history: high, colours: { nlp: 1 } });
+        }""",
+        [held, total],
+    )
+    assert gallery.locator("#high .st-tide-scale span").all_inner_texts() == marks
+
+
 def test_the_tide_of_a_young_pool_fills_the_chart(gallery: Page) -> None:
     gallery.evaluate(
         """() => {

@@ -70,7 +70,7 @@ def test_who_leads_a_project_is_led_to_its_page(visit: Visit, service: Service) 
 def test_an_entry_asks_before_its_action_and_goes_when_it_is_done(visit: Visit, service: Service) -> None:
     page = ready(visit("admin", "home"))
     entry = need(page, "drain")
-    expect(entry).to_contain_text("The GPU 7 of train is drained by “admin”: a fan. 3 d ago")
+    expect(entry).to_contain_text("The GPU 7 of train is drained by “admin”: a fan. · 3 d ago")
     entry.get_by_test_id("need-undrain").click()
     expect(entry.get_by_test_id("need-question")).to_contain_text("Let jobs start on GPU 7 of train again?")
     entry.get_by_test_id("need-not-now").click()
@@ -243,6 +243,25 @@ def test_waits_of_minutes_are_short_enough_for_their_column(visit: Visit) -> Non
     assert all(cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth") for cell in cells.all())
     costs = page.get_by_test_id("home-projects").locator("tbody td:nth-child(6)")
     assert set(costs.all_inner_texts()) == {"0.82", "35.99", "0.59"}
+
+
+@pytest.mark.parametrize("width", [1000, 1440, 1920])
+def test_costs_of_any_size_fit_their_column(visit: Visit, width: int) -> None:
+    def priced(route: Route) -> None:
+        home: dict[str, Any] = route.fetch().json()
+        for project, cost in zip(home["projects"], (12_048.6, 1_234_567.89, 0.4), strict=False):
+            project["cost"] = cost
+        route.fulfill(json=home | {"currency": "CHF"})
+
+    page = visit("admin", "home")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.route("**/api/v1/home", priced)
+    page.reload()
+    tree = ready(page).get_by_test_id("home-projects")
+    costs = tree.locator("tbody td:nth-child(6)")
+    assert set(costs.all_inner_texts()) == {"12,048.60", "1,234,567.89", "0.40"}
+    within = "cell => cell.scrollWidth <= cell.clientWidth"
+    assert all(cell.evaluate(within) for cell in [*costs.all(), *tree.locator("thead th").all()])
 
 
 def large_pool(route: Route) -> None:

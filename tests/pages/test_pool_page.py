@@ -24,6 +24,17 @@ def test_the_pool_shows_who_holds_which_gpu_and_follows(visit: Visit, service: S
     expect(page.get_by_test_id("tide-reading")).to_contain_text("of 8 GPUs held")
 
 
+def test_the_bars_of_projects_have_all_the_width_of_their_column(visit: Visit) -> None:
+    page = visit("joe", "pool")
+    page.set_viewport_size({"width": 1600, "height": 900})
+    row = page.get_by_test_id("glance-vision")
+    bar, number = (
+        row.locator(inside).evaluate("(one) => ({ ...one.getBoundingClientRect().toJSON() })")
+        for inside in (".st-bar", "[data-label=quota]")
+    )
+    assert number["left"] - bar["right"] < 40
+
+
 def test_whoever_is_in_several_projects_chooses_the_default_one_and_is_told_when_it_is_lost(
     visit: Visit, service: Service
 ) -> None:

@@ -109,6 +109,7 @@ def test_quotas_are_edited_in_place_and_what_does_not_add_up_or_is_no_number_is_
     expect(refusal).to_have_count(0)
     expect(admin.get_by_test_id("edit-quota-nlp")).to_have_value("4")
 
+    admin.get_by_test_id("new-project-open").click()
     admin.get_by_test_id("new-project-name").fill("vision team/<b>")
     admin.get_by_test_id("new-project-save").click()
     refusal = admin.get_by_test_id("refusal-new-project")
@@ -167,13 +168,14 @@ def test_changes_of_quotas_limits_and_persons_are_saved_together_taken_back_and_
 
 
 def test_projects_and_members_come_and_go(admin: Page, projects: Service) -> None:
+    admin.get_by_test_id("new-project-open").click()
     admin.get_by_test_id("new-project-name").fill("vision labs")
     admin.get_by_test_id("new-project-parent").select_option("vision")
     admin.get_by_test_id("new-project-quota").fill("1")
     admin.get_by_test_id("new-project-save").click()
     row = admin.get_by_test_id("project-row-vision labs")
     expect(row).to_be_visible()
-    expect(admin.get_by_test_id("new-project-name")).to_have_value("")
+    expect(admin.get_by_test_id("new-project")).to_have_count(0)
     expect(admin.get_by_test_id("project-row-vision")).to_contain_text("inside: 1 of 2")
     assert projects.people.groups["vision labs"] == []
     admin.get_by_test_id("delete-vision labs").click()
@@ -350,7 +352,7 @@ def test_an_admin_of_a_project_changes_who_is_in_it_and_the_projects_inside(
         expect(page.get_by_test_id("project-row-robots")).to_be_visible()
         expect(page.get_by_test_id("project-row-nlp")).to_have_count(0)
         expect(page.get_by_test_id("edit-quota-vision")).to_be_disabled()
-        for nowhere in ("sum-train", "new-project", "delete-vision", "ranges-edit-vision"):
+        for nowhere in ("sum-train", "new-project-open", "delete-vision", "ranges-edit-vision"):
             expect(page.get_by_test_id(nowhere)).to_have_count(0)
         page.get_by_test_id("edit-quota-robots").fill("1")
         page.get_by_test_id("save-robots").click()

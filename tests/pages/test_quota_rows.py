@@ -59,6 +59,7 @@ def test_no_field_and_no_action_of_a_row_is_cut_off(admin: Page, width: int) -> 
     admin.get_by_test_id("edit-weight-nlp").fill("3")
     for action in ("until-nlp", "discard-nlp", "save-nlp"):
         expect(admin.get_by_test_id(action)).to_be_visible()
+    admin.get_by_test_id("new-project-open").click()
     admin.get_by_test_id("new-project-name").fill("audio")
     expect(admin.get_by_test_id("new-project-save")).to_be_visible()
     admin.get_by_test_id("delete-vision").click()

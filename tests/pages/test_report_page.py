@@ -127,6 +127,17 @@ def test_nothing_is_wider_than_the_window(visit: Visit, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_names_and_numbers_of_two_columns_are_whole_in_a_small_window(visit: Visit) -> None:
+    page = held_on(visit("admin", f"{JANUARY}&by=project,day"), ["2020-01-10"], project="engineering")
+    page.set_viewport_size({"width": 1000, "height": 900})
+    table = page.get_by_test_id("report-table")
+    expect(table).to_contain_text("engineering")
+    frame = table.locator("xpath=..")
+    assert frame.evaluate("(frame) => frame.scrollWidth <= frame.clientWidth")
+    lines = "(cell) => { const of = new Range(); of.selectNodeContents(cell); return of.getClientRects().length; }"
+    assert page.get_by_test_id("report-row").locator("th").first.evaluate(lines) == 1
+
+
 @pytest.mark.usefixtures("held")
 def test_the_total_stands_under_the_columns_of_the_rows_in_a_narrow_window(visit: Visit) -> None:
     page = ready(visit("admin", "report"))

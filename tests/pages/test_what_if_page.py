@@ -44,7 +44,7 @@ def answered(page: Page) -> Page:
 def test_more_nodes_are_asked_about_by_a_slider_and_answered_in_a_sentence(visit: Visit) -> None:
     page = answered(visit("admin", "what-if"))
     expect(page.get_by_test_id("headline")).to_have_text("Nothing would have been different.")
-    nodes = page.get_by_label(re.compile("Nodes of"))
+    nodes = page.get_by_label(re.compile("^Nodes of simulated, 8 GPUs each$"))
     nodes.focus()
     nodes.press("ArrowRight")
     nodes.press("ArrowRight")

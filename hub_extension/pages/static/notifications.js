@@ -244,7 +244,7 @@ function drawAddress({ name, target, address_hint: hint }) {
       h("label", { for: `${name}-url` }, target ? "Another address" : "Address"),
       h("input", {
         id: `${name}-url`,
-        class: "form-control st-wide",
+        class: "form-control st-addresses",
         type: "password",
         autocomplete: "off",
         value: typed,

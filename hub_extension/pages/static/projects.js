@@ -9,7 +9,9 @@ import { drawOnHold } from "./quotas/on_hold.js";
 import { drawPeople, OWN } from "./quotas/people.js";
 import { Presets } from "./quotas/presets.js";
 import { drawProjects } from "./quotas/project_table.js";
+import { foundBy, RowsShown } from "./quotas/rows_shown.js";
 import { RuleCopies } from "./quotas/rule_copies.js";
+import { drawSearchLine } from "./quotas/search_line.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
 import { WhatIf } from "./quotas/what_if.js";
 import { Decisions } from "./requests/decisions.js";
@@ -17,10 +19,12 @@ import { attempted, call, followEvents, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { button } from "./visuals/base/glyphs.js";
 import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
-import { clockNow, dated, given, typedTime } from "./visuals/base/words.js";
+import { clean, clockNow, dated, given, listed, typedTime } from "./visuals/base/words.js";
 
 const NEW = "";
 const PROJECT_NAME = /^[^\u0000-\u001f\u007f/]{1,64}$/;
+/** The kinds of drafts that are typed into the row of a project, and into that of a person. */
+const DRAFTS = { project: ["project", "lead", "member", "ranges"], person: ["person", "leave"] };
 const shown = {
   admin: null,
   accuracy: null,
@@ -28,6 +32,7 @@ const shown = {
   refusals: new Map(),
   notes: new Map(),
   asking: null,
+  isAdding: false,
   departure: null,
   busy: new Set(),
   ends: new Map(),
@@ -40,6 +45,7 @@ const whatIf = new WhatIf(redraw);
 const decisions = new Decisions(redraw, read);
 const groupRules = new GroupRules(redraw);
 const copies = new RuleCopies(redraw);
+const rows = new RowsShown(redraw);
 const presets = new Presets(redraw, () => trail.read());
 const readView = inOrder(() => attempted(() => call("GET", "admin")), takeView);
 const turns = new Map();
@@ -63,6 +69,7 @@ async function readProjects() {
 
 function takeView(admin) {
   shown.admin = { ...admin, projects: withBudgets(admin).map(asSet) };
+  rows.begin(admin.projects.length);
   editing.prices = { currency: admin.currency, priced: admin.has_prices };
   editing.fields = fieldsOf(typesOf(admin.sums));
 }
@@ -136,8 +143,14 @@ function draftOf(kind, name) {
   return shown.drafts.get(`${kind} ${name}`);
 }
 
+function isChanged(row, name) {
+  return DRAFTS[row].some((kind) => draftOf(kind, name));
+}
+
 const editing = {
   fields: {},
+  rows,
+  isChanged,
   prices: { currency: "", priced: false },
   draft: draftOf,
   admin: () => shown.admin,
@@ -181,7 +194,11 @@ const editing = {
     redraw();
   },
 
+  /** Whether the fields of a new project are shown. */
+  isAdding: () => shown.isAdding,
+
   discard(kind, name) {
+    if (kind === "project" && name === NEW) shown.isAdding = false;
     shown.drafts.delete(`${kind} ${name}`);
     shown.ends.delete(name);
     shown.refusals.delete(`${kind} ${name}`);
@@ -245,9 +262,7 @@ const editing = {
     return editing.change("project", name, async () => {
       const stored = shown.admin.projects.find((project) => project.name === name);
       const body = bodyOf(readAll(draft.texts), stored, editing.fields);
-      if (name === NEW) {
-        return call("PUT", `projects/${encodeURIComponent(newName(draft.texts.name))}`, body);
-      }
+      if (name === NEW) return add(newName(draft.texts.name), body);
       const until = shown.ends.get(name) ?? null;
       const edit = { ...body, version: draft.version, until };
       const answer = await call("PATCH", `projects/${encodeURIComponent(name)}`, edit);
@@ -265,6 +280,15 @@ const editing = {
     for (const { name } of changes) if (!(await editing.saveProject(name))) return;
   },
 };
+
+/** Makes a project, and shows it for its first members. */
+async function add(name, body) {
+  const answer = await call("PUT", `projects/${encodeURIComponent(name)}`, body);
+  shown.isAdding = false;
+  if (rows.search) rows.find("");
+  if (!rows.isOpen(name)) rows.turn(name);
+  return answer;
+}
 
 function gainOf(project) {
   const after = projectWith(project, valuesOf(draftOf("project", project.name)), editing.fields);
@@ -337,7 +361,7 @@ function draw() {
   whatIf.consider(
     [...levels.values()].some((of) => [...of.values()].some(({ total, room }) => total > room)) ? {} : edits(),
   );
-  const changed = shown.admin.projects.filter((project) => draftOf("project", project.name)).length;
+  const found = foundBy(rows.search, shown.admin);
   patch(
     page,
     decisions.items.length > 0 &&
@@ -347,19 +371,17 @@ function draw() {
         h("h2", {}, `Requests (${decisions.items.length})`),
         decisions.draw(clockNow()),
       ),
-    site.admin && drawSums(sumsOf(projects, people, levels)),
+    h(
+      "div",
+      { key: "top", class: "st-top" },
+      site.admin && drawSums(sumsOf(projects, people, levels)),
+      drawSearchLine(shown.admin, found, rows, site.admin && addProject),
+    ),
     h(
       "section",
       { key: "projects", class: "st-section" },
       h("h2", {}, "Projects"),
-      drawProjects(shown.admin.projects, levels, editing, copies),
-      whatIf.draw(),
-      changed > 1 &&
-        h(
-          "p",
-          { key: "all" },
-          button("save-all", `Save all ${changed} changes`, editing.saveAll, { class: "st-button st-primary" }),
-        ),
+      drawProjects(shown.admin, found, levels, editing, copies),
     ),
     shown.admin.on_hold.length > 0 &&
       h(
@@ -368,8 +390,13 @@ function draw() {
         h("h2", {}, "Jobs on hold"),
         drawOnHold(shown.admin.on_hold, editing),
       ),
+    h(
+      "section",
+      { key: "people", class: "st-section" },
+      h("h2", {}, "People"),
+      drawPeople(shown.admin, found, editing),
+    ),
     presets.draw(shown.admin.projects.map(({ name }) => name)),
-    h("section", { key: "people", class: "st-section" }, h("h2", {}, "People"), drawPeople(shown.admin, editing)),
     site.admin && groupRules.draw(),
     site.admin &&
       shown.accuracy &&
@@ -381,7 +408,56 @@ function draw() {
         h("h2", {}, "Who changed what"),
         trail.draw(shown.admin.projects),
       ),
+    drawSaving(found),
   );
+}
+
+function addProject() {
+  shown.isAdding = true;
+  redraw();
+}
+
+/** What the typed changes would do, those that are out of sight, and the button that saves all. */
+function drawSaving(found) {
+  const changed = shown.admin.projects.filter(({ name }) => draftOf("project", name)).length;
+  const hidden = changesOutOfSight(found);
+  const effects = whatIf.draw();
+  if (changed < 2 && !hidden.length && !effects) return null;
+  return h(
+    "div",
+    { key: "saving", class: "st-saving", "data-testid": "saving" },
+    hidden.length > 0 &&
+      h(
+        "p",
+        { key: "hidden", role: "status", "data-testid": "changes-hidden" },
+        `${hidden.length === 1 ? "1 changed row is" : `${hidden.length} changed rows are`} hidden: `,
+        `${listed(hidden.map(({ name }) => clean(name)))}. `,
+        button("changes-show", "Show", () => showChanges(hidden)),
+      ),
+    effects,
+    changed > 1 &&
+      button("save-all", `Save all ${changed} changes`, editing.saveAll, { class: "st-button st-primary" }),
+  );
+}
+
+/** The projects and people with typed changes whose fields are folded or were not found. */
+function changesOutOfSight(found) {
+  const { projects, people } = shown.admin;
+  const listedPeople = new Set(rows.firstOf(people.filter(({ name }) => found.people.has(name))));
+  return [
+    ...projects
+      .filter(({ name }) => isChanged("project", name) && !(found.projects.has(name) && rows.isOpen(name)))
+      .map(({ name }) => ({ kind: "project", name })),
+    ...people
+      .filter((person) => isChanged("person", person.name) && !listedPeople.has(person))
+      .map(({ name }) => ({ kind: "person", name })),
+  ];
+}
+
+/** Brings changed rows into sight, and gives the first one the focus. */
+function showChanges(hidden) {
+  const names = (kind) => hidden.filter((row) => row.kind === kind).map(({ name }) => name);
+  rows.bringUp(names("project"), names("person"), shown.admin.people);
 }
 
 /** The levels of quotas for each GPU type, for null where there is one. */

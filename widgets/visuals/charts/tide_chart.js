@@ -139,7 +139,9 @@ function sceneOf(history, names, state, colours) {
       ),
     0,
   );
-  const top = Math.max(...history.points.map((point) => point.total), most, ...quotas.filter(Number.isFinite)) || 1;
+  const had = Math.max(...history.points.map((point) => point.total));
+  const needed = Math.max(most, ...quotas.filter(Number.isFinite));
+  const top = Math.max(had, needed > had ? wholeTop(needed) : 0) || 1;
   return {
     history,
     names,
@@ -154,6 +156,15 @@ function sceneOf(history, names, state, colours) {
   };
 }
 
+/** The last mark above a number of GPUs; less than one has marks of its own. */
+function wholeTop(gpus) {
+  return gpus > 1 ? Math.ceil(gpus / stepOf(gpus)) * stepOf(gpus) : gpus;
+}
+
+function stepOf(top) {
+  return Math.max(1, Math.ceil(top / GRID_LINES));
+}
+
 function thinnedHistory(points, resolution) {
   const kept = [];
   for (const point of points) {
@@ -164,7 +175,7 @@ function thinnedHistory(points, resolution) {
 }
 
 function drawScale(scene) {
-  const step = Math.max(1, Math.ceil(scene.top / GRID_LINES));
+  const step = stepOf(scene.top);
   const whole = Array.from({ length: Math.floor(scene.top / step) + 1 }, (_, place) => place * step);
   const marks = whole.length > 1 ? whole : ticks(0, scene.top).filter((gpus) => gpus <= scene.top);
   return h(

@@ -67,6 +67,7 @@ export class NeedsList {
         h(
           "span",
           { key: "when", class: "st-muted" },
+          "· ",
           need.until === null ? when(need.since, now) : untilWords(need.until, now),
         ),
       ),

@@ -3,6 +3,7 @@
 import { drawEndings, drawFreezing, drawFrozen, freezeButton } from "../quotas/freezes.js";
 import { valueWords } from "../quotas/project_table.js";
 import { rangeWords } from "../quotas/ranges.js";
+import { queryOf } from "../quotas/rows_shown.js";
 import { attempted, call, site } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { button, projectMark } from "../visuals/base/glyphs.js";
@@ -106,7 +107,11 @@ export class ProjectPanel {
         "p",
         { key: "links", class: "st-need-actions" },
         freezeButton(project, this.editing),
-        h("a", { key: "change", class: "st-button", href: `${site.prefix}admin` }, "Quotas and members"),
+        h(
+          "a",
+          { key: "change", class: "st-button", href: `${site.prefix}admin?${queryOf(project.name)}` },
+          "Quotas and members",
+        ),
         h("a", { key: "audit", class: "st-button", href: auditOf(project) }, "Audit trail"),
         h("a", { key: "report", class: "st-button", href: `${site.prefix}report?by=project,person` }, "Report"),
       ),

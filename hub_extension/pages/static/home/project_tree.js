@@ -10,6 +10,8 @@ import { waitWords } from "./wait_words.js";
 
 /** Number of projects from which those inside others begin folded. */
 const FOLDED_FROM = 24;
+/** The digits that the column of costs has room for at least: those of its head. */
+const LEAST_COST = 7;
 
 export class ProjectTree {
   /**
@@ -31,7 +33,12 @@ export class ProjectTree {
     const heads = ["project", "GPUs", "used", "waits", "4 weeks", ...(priced ? ["cost"] : [])];
     return h(
       "table",
-      { key: "tree", class: "st-home-tree", "data-testid": "home-projects" },
+      {
+        key: "tree",
+        class: "st-home-tree",
+        style: { "--st-cost-digits": costDigits(home) },
+        "data-testid": "home-projects",
+      },
       h(
         "thead",
         {},
@@ -115,7 +122,7 @@ export class ProjectTree {
             `GPUs that ${clean(name)} held`,
           ),
       ),
-      priced && h("td", { key: "cost", class: "st-number" }, more?.cost ? money(more.cost) : "–"),
+      priced && h("td", { key: "cost", class: "st-number" }, costWords(more)),
     );
   }
 
@@ -138,7 +145,7 @@ const COLUMNS = {
   used: "st-number",
   waits: "st-number",
   "4 weeks": "st-home-trend",
-  cost: "st-number",
+  cost: "st-number st-home-cost",
 };
 const TITLES = {
   GPUs: "held against the quota; hatched: borrowed; dotted: lent; dashed: waiting",
@@ -147,6 +154,15 @@ const TITLES = {
   "4 weeks": "GPUs held on each day",
   cost: "of this month",
 };
+
+function costWords(more) {
+  return more?.cost ? money(more.cost) : "–";
+}
+
+/** The width of the column of costs, in digits: that of the longest. */
+function costDigits({ projects }) {
+  return Math.max(LEAST_COST, ...projects.map((project) => costWords(project).length)) + 1;
+}
 
 function lentOf(more, { type }) {
   const lent = more?.lent ?? {};

@@ -125,7 +125,7 @@ function slider({ key, label, hint, value, least, most, words, pick }) {
   return h(
     "div",
     { key, class: "st-whatif-row" },
-    h("label", { for: id }, label, hint && h("span", { class: "st-muted" }, ` ${hint}`)),
+    h("label", { for: id }, label, hint && h("span", { class: "st-muted" }, `, ${hint}`)),
     h("input", {
       id,
       type: "range",

@@ -303,7 +303,7 @@ export class BookingForm {
         "div",
         { key: "times", class: "st-dialog-row" },
         this.#input("every.opens", "From", { type: "time" }),
-        this.#input("every.closes", "Until, on the next day if not later", { type: "time" }),
+        this.#input("every.closes", "Until, next day if not later", { type: "time" }),
         this.#input("every.zone", "Time zone", { autocomplete: "off" }),
       ),
     ];

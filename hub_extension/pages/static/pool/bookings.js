@@ -14,7 +14,7 @@ const MINUTE_S = 60;
 const OPENS = "#book";
 const NONE = "One closes nodes for a maintenance, or gives a project more GPUs for some days.";
 const HEADS = ["what", "from", "until", "again", "reason", "by", ""];
-const CLASSES = { what: "st-across", reason: "st-across", by: "st-words" };
+const CLASSES = { what: "st-across", again: "st-across", reason: "st-across", by: "st-words" };
 
 export class BookingList {
   /** @param admin whether the viewer may book; `changed` is called when there is something new to draw */
@@ -73,7 +73,10 @@ export class BookingList {
   #list(types, now) {
     const heads = this.admin ? HEADS : HEADS.slice(0, -1);
     const rows = this.items.map((booking) => this.#row(booking, types, heads, now));
-    return [drawStrip(this.items, now), dataTable("bookings", heads, rows, { frame: "st-wide-table" })];
+    return [
+      drawStrip(this.items, now),
+      dataTable("bookings", heads, rows, { classes: "st-bookings", frame: "st-wide-table" }),
+    ];
   }
 
   /** What was done last, with what is to be known about it and the way back. */

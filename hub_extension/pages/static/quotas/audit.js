@@ -121,6 +121,8 @@ const UNNAMED = { quota: 0, build_quota: 0, limit: null };
 const CALM_S = 0.4;
 /** Entries of bookings that are shorter show their times to the second. */
 const MINUTE_S = 60;
+/** The most entries that are shown without a click. */
+const FIRST = 20;
 
 export class AuditTrail {
   /**
@@ -145,7 +147,7 @@ export class AuditTrail {
   /** Promises the newest page of the chosen entries. */
   async #ask() {
     const { turn } = this;
-    const page = await attempted(() => call("GET", `audit?${this.#query()}`));
+    const page = await attempted(() => call("GET", `audit?${this.#query({ limit: FIRST })}`));
     return page && { ...page, turn };
   }
 

@@ -3,8 +3,6 @@
 import { clean } from "../visuals/base/words.js";
 import { parsed, WHOLE } from "./sums.js";
 
-const MOST_COLUMNS = 10;
-
 const PLAIN = {
   parent: {
     title: "Parent",
@@ -66,11 +64,6 @@ const PLAIN = {
 function readWeight(text) {
   const words = text.trim();
   return /^\d{1,7}(\.\d{1,6})?$/.test(words) ? Number(words) : undefined;
-}
-
-/** The classes of a table of fields; with too many columns the cells of a row wrap, each under its name. */
-export function editClasses(columns) {
-  return columns > MOST_COLUMNS ? "st-edit-table st-stacked" : "st-edit-table";
 }
 
 /** The GPU types of an admin's view: those of train and of build GPUs; none where there is one type. */

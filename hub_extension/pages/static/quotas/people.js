@@ -4,25 +4,46 @@ import { call, site } from "../site.js";
 import { dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
 import { button, emptyState } from "../visuals/base/glyphs.js";
-import { clean, given } from "../visuals/base/words.js";
-import { editClasses, typesOf } from "./fields.js";
+import { amount, clean, given } from "../visuals/base/words.js";
+import { drawByType, heldOf } from "./held_numbers.js";
 import { drawLeaving } from "./leaving.js";
 import { refusalWords } from "./refusals.js";
 import { parsed, WHOLE } from "./sums.js";
 
-const HEADS = ["person", "projects", "build GPUs held", "build quota", "own build quota", ""];
+const HEADS = ["person", "projects", "build GPUs held of the quota", "own build quota", ""];
+
+const MORE = "st-button st-more";
 
 /** The name of the field with a person's own build quota; one of a GPU type adds the type. */
 export const OWN = "own_build_quota";
 
-/** The table of people. */
-export function drawPeople(admin, editing) {
+/** The people that are found: the first of them, or all. */
+export function drawPeople(admin, found, editing) {
+  const { rows } = editing;
   const outside = drawOutside(admin.outside, editing);
   if (!admin.people.length && !outside)
     return emptyState("Nobody is in a project yet.", "Add people to a project above.");
-  const heads = headsOf(typesOf(admin.sums).build);
-  const people = admin.people.map((person) => drawPerson(person, editing));
-  return h("div", { key: "all" }, dataTable("people", heads, people, { classes: editClasses(heads.length) }), outside);
+  const people = admin.people.filter(({ name }) => found.people.has(name));
+  const first = rows.firstOf(people);
+  return h(
+    "div",
+    { key: "all" },
+    people.length > 0 || !admin.people.length
+      ? dataTable(
+          "people",
+          HEADS,
+          first.map((person) => drawPerson(person, editing)),
+          { classes: "st-edit-table st-people" },
+        )
+      : emptyState("Nobody is found.", "Search for other words above."),
+    rows.areMany(people) &&
+      (rows.everybody
+        ? button("people-first", "Show the first people only", () => rows.showEverybody(false), { class: MORE })
+        : button("people-all", `${amount(people.length - first.length)} more people`, () => rows.showEverybody(), {
+            class: MORE,
+          })),
+    outside,
+  );
 }
 
 /** People in no project any more, or no users of the hub, whose jobs have not ended. */
@@ -41,20 +62,10 @@ function drawOutside(names, editing) {
   );
 }
 
-function headsOf(types) {
-  const [person, projects, ...rest] = HEADS;
-  const numbers = rest.slice(0, 3);
-  return [
-    person,
-    projects,
-    ...(types.length ? types.flatMap((type) => numbers.map((head) => `${head}, ${clean(type)}`)) : numbers),
-    "",
-  ];
-}
-
 function drawPerson(person, editing) {
   const { name } = person;
-  const types = Object.keys(person.by_type);
+  const types = Object.entries(person.by_type);
+  const numbers = types.length ? types : [[null, person]];
   const draft = editing.draft("person", name);
   const refusal = editing.refusal("person", name);
   const save = () => {
@@ -64,9 +75,6 @@ function drawPerson(person, editing) {
         call("PATCH", `people/${encodeURIComponent(name)}`, { build_quota: ownQuota(typed.texts, person) }),
       );
   };
-  const numbers = types.length
-    ? types.flatMap((type) => drawNumbers(person, type, editing, save))
-    : drawNumbers(person, null, editing, save);
   return h(
     "tr",
     { key: `is ${name}`, "data-testid": `person-row-${name}` },
@@ -76,7 +84,20 @@ function drawPerson(person, editing) {
       { key: "projects", class: "st-words", "data-label": HEADS[1] },
       person.projects.map(clean).join(", ") || "none",
     ),
-    numbers,
+    h(
+      "td",
+      { key: "held", "data-label": HEADS[2] },
+      drawByType(numbers.map(([type, of]) => ({ type, content: heldOf(of.build_held, of.build_quota, type) }))),
+    ),
+    h(
+      "td",
+      { key: "own", "data-label": HEADS[3] },
+      h(
+        "div",
+        { class: "st-own-quotas" },
+        numbers.map(([type, of]) => drawOwnQuota(name, type, of, editing, save)),
+      ),
+    ),
     h(
       "td",
       { key: "actions", class: "st-across" },
@@ -105,13 +126,10 @@ function drawPerson(person, editing) {
   );
 }
 
-/** The cells of a person's numbers of one GPU type, null for the only one. */
-function drawNumbers(person, type, editing, save) {
-  const { name } = person;
-  const of = type === null ? person : person.by_type[type];
+/** The field of a person's own build quota of one GPU type, null for the only one. */
+function drawOwnQuota(name, type, { own_build_quota: own }, editing, save) {
   const field = type === null ? OWN : `${OWN} ${type}`;
-  const label = (head) => (type === null ? head : `${head}, ${clean(type)}`);
-  const stored = of.own_build_quota === null ? "" : String(of.own_build_quota);
+  const stored = own === null ? "" : String(own);
   const typed = editing.draft("person", name)?.texts[field];
   const key = (event) => {
     if (event.key === "Enter") save();
@@ -130,13 +148,15 @@ function drawNumbers(person, type, editing, save) {
     "aria-invalid": String(Boolean(editing.refusal("person", name))),
     "data-changed": String(typed !== undefined),
     "data-testid": type === null ? `edit-own-${name}` : `edit-own-${type}-${name}`,
+    hook: editing.rows.focusIf(`person ${name}`),
     on: { input: (event) => editing.type("person", name, field, event.target.value, stored), keydown: key },
   };
-  return [
-    h("td", { key: `held ${type}`, "data-label": label(HEADS[2]) }, of.build_held),
-    h("td", { key: `quota ${type}`, "data-label": label(HEADS[3]) }, of.build_quota),
-    h("td", { key: `own ${type}`, "data-label": label(HEADS[4]) }, h("input", props)),
-  ];
+  return h(
+    "span",
+    { key: `own ${type}`, class: "st-inline" },
+    h("input", props),
+    type !== null && h("small", { key: "type", class: "st-muted", "aria-hidden": "true" }, clean(type)),
+  );
 }
 
 /** A person's own build quota as the API takes it: a number, or a table; null goes back to that of the projects. */

@@ -1,55 +1,53 @@
 /** The table of projects: every number is a field, saved in place. */
 
 import { call, site } from "../site.js";
+import { dataCells, tableHead } from "../table.js";
 import { h } from "../visuals/base/dom.js";
-import { button, projectMark } from "../visuals/base/glyphs.js";
-import { amount, clean } from "../visuals/base/words.js";
+import { focusOnce } from "../visuals/base/focus.js";
+import { button, emptyState, projectMark } from "../visuals/base/glyphs.js";
+import { amount, clean, listed } from "../visuals/base/words.js";
+import { byType, standingWords } from "../visuals/charts/project_bar.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 import { budgetButton, drawBudget, drawBudgetForm } from "./budgets.js";
-import { editClasses } from "./fields.js";
 import { drawBooked, drawEndings, drawFreezing, drawFrozen, freezeButton } from "./freezes.js";
+import { drawByType, heldOf } from "./held_numbers.js";
 import { drawLeads, drawMembers } from "./memberships.js";
 import { drawRanges, rangeWords } from "./ranges.js";
 import { refusalWords } from "./refusals.js";
-import { drawLevels } from "./sums.js";
+import { drawLevel } from "./sums.js";
 
 const NEW_PROJECT = "";
+const HEADS = ["project", "GPUs held of the quota", "people", "led by"];
 
-/** The projects with their members, and a line to add one. */
-export function drawProjects(projects, levels, editing, copies) {
-  const { fields } = editing;
-  const heads = ["Project", ...Object.keys(fields)];
+/** The projects that are found, each with its numbers, and its fields and members if it is open. */
+export function drawProjects(admin, found, levels, editing, copies) {
+  const { projects } = admin;
+  const shown = projects.filter(({ name }) => found.projects.has(name));
+  const depths = new Map(treeOrder(shown).map(({ project, depth }) => [project.name, depth]));
   return h(
     "div",
     { key: "projects", class: "table-responsive" },
     h(
       "table",
-      { class: `table st-table ${editClasses(heads.length)}`, "data-testid": "projects" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          heads.map((head) =>
-            h(
-              "th",
-              { key: head, scope: "col", title: fields[head]?.hint ?? null },
-              fields[head] ? headWords(fields[head]) : head.toLowerCase(),
-            ),
-          ),
-        ),
-      ),
+      { class: "table st-table st-edit-table st-projects", "data-testid": "projects" },
+      tableHead(HEADS),
       h(
         "tbody",
         {},
-        treeOrder(projects).flatMap(({ project, depth }) =>
-          drawProjectRows(project, depth, projects, levels, editing, copies),
-        ),
-        editing.gone().map((name) => drawGoneRow(name, heads.length, editing)),
+        editing.gone().map((name) => drawGoneRow(name, HEADS.length, editing)),
         drawNewRow(projects, editing),
+        treeOrder(projects).flatMap(({ project }) => {
+          const { name } = project;
+          const isFound = depths.has(name);
+          return [
+            isFound && drawHead(project, depths.get(name), found.projects.get(name), admin, levels, editing),
+            editing.rows.isKept(name) &&
+              drawProject(project, projects, editing, copies, isFound && editing.rows.isOpen(name)),
+          ];
+        }),
       ),
     ),
+    shown.length === 0 && projects.length > 0 && emptyState("No project is found.", "Search for other words above."),
   );
 }
 
@@ -58,54 +56,113 @@ function headWords({ title, type }) {
   return type === undefined ? title.toLowerCase() : title.slice(0, -clean(type).length).toLowerCase() + clean(type);
 }
 
-function drawProjectRows(project, depth, projects, levels, editing, copies) {
+/** The head of a project: its numbers, which stay while it is folded. */
+function drawHead(project, depth, members, { leads }, levels, editing) {
+  const { name, parent } = project;
+  const isOpen = editing.rows.isOpen(name);
+  const cells = [
+    drawHeld(project, levels),
+    amount(project.members.length),
+    listed((leads[name] ?? []).map((lead) => clean(lead.name))) || "–",
+  ];
+  const [, ...heads] = HEADS;
+  return h(
+    "tr",
+    { key: `row ${name}`, class: "st-project-head", "data-testid": `project-row-${name}` },
+    h(
+      "th",
+      { key: "name", scope: "row", class: "st-name st-across", style: { "--st-depth": depth } },
+      button(`fold-${name}`, [foldMark(isOpen), projectMark(name, project.colour)], () => editing.rows.turn(name), {
+        class: "st-fold",
+        "aria-expanded": String(isOpen),
+        hook: editing.rows.focusIf(`project ${name}`),
+      }),
+      drawWhere(depth === 0 ? parent : null, members),
+      marksOf(project, editing).map((mark) => h("span", { key: mark, class: "st-tag-mark" }, mark)),
+    ),
+    dataCells(heads, cells),
+  );
+}
+
+/** Where a project is that is shown without the one around it, and the members by whom it was found. */
+function drawWhere(parent, members) {
+  const words = [
+    parent !== null && `in ${clean(parent)}`,
+    members.length > 0 && `with ${listed(members.map((member) => clean(member)))}`,
+  ].filter(Boolean);
+  return words.length > 0 && h("small", { key: "where", class: "st-muted" }, words.join(", "));
+}
+
+function foldMark(isOpen) {
+  return h("span", { key: "mark", class: "st-fold-mark", "aria-hidden": "true" }, isOpen ? "▾" : "▸");
+}
+
+/** The GPUs held of the present quota, and below them the quotas of the projects inside. */
+function drawHeld(project, levels) {
+  return drawByType(
+    byType(project).map(({ present_quota: quota, ...of }) => ({
+      type: of.type,
+      content: [
+        h(
+          "span",
+          { key: "held", class: of.borrowed ? "st-borrows" : null, title: standingWords({ ...of, quota }) },
+          heldOf(of.held, quota, of.type),
+        ),
+        drawLevel(levels.get(of.type)?.get(project.name)),
+      ],
+    })),
+  );
+}
+
+/** Words for what is unusual about a project. */
+function marksOf({ name, freeze, endings, budget }, editing) {
+  return [
+    editing.isChanged("project", name) && "not saved",
+    editing.refusal("project", name) && "refused",
+    freeze && "frozen",
+    Object.keys(endings ?? {}).length > 0 && "temporary",
+    budget?.over && "budget spent",
+  ].filter(Boolean);
+}
+
+/** The fields, members and rules of a project; hidden they keep what was typed into them. */
+function drawProject(project, projects, editing, copies, isShown) {
   const { name } = project;
   const refusal = editing.refusal("project", name);
-  return [
+  return h(
+    "tr",
+    { key: `more ${name}`, class: "st-follows", hidden: !isShown, "data-testid": `project-${name}` },
     h(
-      "tr",
-      {
-        key: `row ${name}`,
-        class: "st-leads",
-        "data-testid": `project-row-${name}`,
-        on: { keydown: (event) => keys(event, name, editing) },
-      },
-      h(
-        "th",
-        { key: "name", scope: "row", class: "st-name st-across", style: { "--st-depth": depth } },
-        projectMark(name, project.colour),
-        drawLevels(levels, name),
-      ),
-      Object.keys(editing.fields).map((field) =>
-        h(
-          "td",
-          { key: field, "data-label": headWords(editing.fields[field]) },
-          drawField(project, field, projects, editing, refusal),
-        ),
-      ),
+      "td",
+      { class: "st-across", colspan: HEADS.length },
+      drawFields(project, projects, editing, refusal),
+      drawRowActions(project, editing, copies.button(project, projects)),
+      copies.draw(project, projects, editing),
+      refusal && refusalWords(refusal, `refusal-${name}`),
+      editing.notes("project", name).map((note) => drawNote(note, name)),
+      drawFrozen(project),
+      drawFreezing(project, editing),
+      drawBudget(project),
+      drawBudgetForm(project, editing),
+      drawEndings(project, valueWords),
+      drawBooked(project),
+      drawLeads(project, editing),
+      drawMembers(project, editing),
+      drawRanges(project, editing, refusalWords, mayChange(project)),
     ),
-    h(
-      "tr",
-      { key: `more ${name}`, class: "st-follows" },
-      h(
-        "td",
-        { class: "st-across", colspan: Object.keys(editing.fields).length + 1 },
-        drawRowActions(project, editing, copies.button(project, projects)),
-        copies.draw(project, projects, editing),
-        refusal && refusalWords(refusal, `refusal-${name}`),
-        editing.notes("project", name).map((note) => drawNote(note, name)),
-        drawFrozen(project),
-        drawFreezing(project, editing),
-        drawBudget(project),
-        drawBudgetForm(project, editing),
-        drawEndings(project, valueWords),
-        drawBooked(project),
-        drawLeads(project, editing),
-        drawMembers(project, editing),
-        drawRanges(project, editing, refusalWords, mayChange(project)),
-      ),
+  );
+}
+
+/** The numbers of a project as fields, each under its name. */
+function drawFields(project, projects, editing, refusal) {
+  const { name } = project;
+  return h(
+    "div",
+    { key: "fields", class: "st-fields", on: { keydown: (event) => keys(event, name, editing) } },
+    Object.entries(editing.fields).map(([field, known]) =>
+      h("div", { key: field, "data-label": headWords(known) }, drawField(project, field, projects, editing, refusal)),
     ),
-  ];
+  );
 }
 
 /** What was typed for a project that somebody has deleted meanwhile. */
@@ -201,6 +258,7 @@ function drawRowActions(project, editing, copyButton) {
     return h(
       "div",
       { key: "edit", class: "st-row-actions" },
+      h("span", { key: "for", class: "st-until", "aria-hidden": "true" }, "until"),
       h("input", {
         key: "until",
         type: "datetime-local",
@@ -245,63 +303,44 @@ function drawRowActions(project, editing, copyButton) {
 }
 
 function drawNewRow(projects, editing) {
-  if (!site.admin) return [];
-  const blank = { name: NEW_PROJECT };
+  if (!editing.isAdding()) return [];
   const refusal = editing.refusal("project", NEW_PROJECT);
   const draft = editing.draft("project", NEW_PROJECT);
   const type = (event) => editing.type("project", NEW_PROJECT, "name", event.target.value, "");
-  return [
+  const blank = { name: NEW_PROJECT };
+  return h(
+    "tr",
+    { key: "new", class: "st-follows", "data-testid": "new-project" },
     h(
-      "tr",
-      {
-        key: "new",
-        class: draft || refusal ? "st-leads" : null,
-        "data-testid": "new-project",
-        on: { keydown: (event) => keys(event, NEW_PROJECT, editing) },
-      },
+      "td",
+      { class: "st-across", colspan: HEADS.length },
+      h("input", {
+        key: "name",
+        class: "st-new-name",
+        type: "text",
+        value: draft?.texts.name ?? "",
+        placeholder: "name of the new project",
+        autocomplete: "off",
+        maxlength: 64,
+        "aria-label": "Name of the new project",
+        "aria-invalid": String(refusal?.field === "name"),
+        "data-testid": "new-project-name",
+        hook: focusOnce,
+        on: { input: type, keydown: (event) => keys(event, NEW_PROJECT, editing) },
+      }),
+      drawFields(blank, projects, editing, refusal),
       h(
-        "td",
-        { key: "name", class: "st-across" },
-        h("input", {
-          class: "st-new-name",
-          type: "text",
-          value: draft?.texts.name ?? "",
-          placeholder: "new project",
-          autocomplete: "off",
-          maxlength: 64,
-          "aria-label": "Name of the new project",
-          "aria-invalid": String(refusal?.field === "name"),
-          "data-testid": "new-project-name",
-          on: { input: type },
+        "div",
+        { key: "actions", class: "st-row-actions" },
+        button("new-project-close", draft ? "Discard" : "Close", () => editing.discard("project", NEW_PROJECT)),
+        button("new-project-save", "Add project", () => editing.saveProject(NEW_PROJECT), {
+          class: "st-button st-primary",
+          disabled: !draft || editing.busy(`project ${NEW_PROJECT}`),
         }),
       ),
-      Object.keys(editing.fields).map((field) =>
-        h(
-          "td",
-          { key: field, "data-label": headWords(editing.fields[field]) },
-          drawField(blank, field, projects, editing, refusal),
-        ),
-      ),
+      refusal && refusalWords(refusal, "refusal-new-project"),
     ),
-    (draft || refusal) &&
-      h(
-        "tr",
-        { key: "more new", class: "st-follows" },
-        h(
-          "td",
-          { class: "st-across", colspan: Object.keys(editing.fields).length + 1 },
-          draft &&
-            h(
-              "div",
-              { key: "actions", class: "st-row-actions" },
-              button("new-project-save", "Add project", () => editing.saveProject(NEW_PROJECT), {
-                class: "st-button st-primary",
-              }),
-            ),
-          refusal && refusalWords(refusal, "refusal-new-project"),
-        ),
-      ),
-  ];
+  );
 }
 
 function isAmount(value) {

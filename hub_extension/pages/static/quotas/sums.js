@@ -78,14 +78,10 @@ function drawSum(environment, title, total, room, type) {
   );
 }
 
-/** The sum of the quotas of a project's children, if it has any: `levels` by GPU type, null for the only one. */
-export function drawLevels(levels, name) {
-  return [...levels].map(([type, of]) => drawLevel(type, of.get(name)));
-}
-
-function drawLevel(type, level) {
+/** The sum of the quotas of one GPU type of a project's children; null without any. */
+export function drawLevel(level) {
   if (!level) return null;
   const over = level.total - level.room;
-  const words = `inside: ${level.total} of ${level.room}${type === null ? "" : ` ${type}`}${over > 0 ? `, ${over} too many` : ""}`;
-  return h("small", { key: `level ${type}`, class: over > 0 ? "st-refusal" : "st-muted d-block" }, clean(words));
+  const words = `inside: ${level.total} of ${level.room}${over > 0 ? `, ${over} too many` : ""}`;
+  return h("small", { key: "level", class: over > 0 ? "st-refusal" : "st-muted d-block" }, words);
 }
