@@ -28,6 +28,7 @@ from springtide.scheduler.wire import (
     PersonView,
     ProjectEdit,
     ProjectView,
+    Undrained,
     UndrainRequest,
 )
 from springtide.scheduler.wire.shapes import ProjectName
@@ -277,14 +278,15 @@ async def edit_person(call: Call, name: Person, body: PersonEdit) -> PersonView:
 @route("POST", "/nodes/drain", Who.ADMINS)
 async def drain(call: Call, body: DrainRequest) -> NodeView:
     """Drain a node or a GPU: nothing new starts there, and its jobs move elsewhere or finish."""
-    await call.pool.engine.drain_node(body, call.caller.name)
-    return next(node for node in call.pool.engine.pool().nodes if node.name == body.node)
+    entry = await call.pool.engine.drain_node(body, call.caller.name)
+    node = next(node for node in call.pool.engine.pool().nodes if node.name == body.node)
+    return replace(node, entry=entry)
 
 
 @route("POST", "/nodes/undrain", Who.ADMINS)
-async def undrain(call: Call, body: UndrainRequest) -> None:
+async def undrain(call: Call, body: UndrainRequest) -> Undrained:
     """Let jobs start on a node or GPU again."""
-    await call.pool.engine.undrain_node(body, call.caller.name)
+    return Undrained(entry=await call.pool.engine.undrain_node(body, call.caller.name))
 
 
 @route("POST", "/gpus/free", Who.ADMINS)

@@ -682,9 +682,12 @@ class Engine:
         views = pool_view.project_views(self.state, self._nodes, self._read_model.standing(), members)
         return next(view for view in views if view.name == name)
 
-    async def drain_node(self, request: wire.DrainRequest, by: str) -> None:
-        """Let nothing new start on a node or GPU; jobs there are paused and resume elsewhere, or finish."""
-        await self.change(lambda transaction: drain(transaction, request, by))
+    async def drain_node(self, request: wire.DrainRequest, by: str) -> int | None:
+        """Let nothing new start on a node or GPU; jobs there are paused and resume elsewhere, or finish.
+
+        Returns the entry of the audit trail, None if it was drained so already.
+        """
+        return await self.change(lambda transaction: transaction.entry_of(lambda: drain(transaction, request, by)))
 
     def bookings(self) -> wire.Bookings:
         """Return the bookings that hold or are to come."""
@@ -703,14 +706,18 @@ class Engine:
         """Take a booking back."""
         return await self.change(lambda transaction: bookings.cancel(transaction, number, by))
 
-    async def undrain_node(self, request: wire.UndrainRequest, by: str) -> None:
-        """Let jobs start on a node or GPU again; a booking of it that has begun drains it from then on."""
+    async def undrain_node(self, request: wire.UndrainRequest, by: str) -> int | None:
+        """Let jobs start on a node or GPU again; a booking of it that has begun drains it from then on.
 
-        def change(transaction: Transaction) -> None:
-            undrain(transaction, request, by)
+        Returns the entry of the audit trail, None if it was not drained.
+        """
+
+        def change(transaction: Transaction) -> int | None:
+            entry = transaction.entry_of(lambda: undrain(transaction, request, by))
             bookings.follow(transaction)
+            return entry
 
-        await self.change(change)
+        return await self.change(change)
 
     async def free_gpus(self, request: wire.FreeRequest, by: str) -> None:
         """Take the word of the admin ``by`` that something without a place has ended: its GPUs are free.

@@ -186,6 +186,7 @@ from springtide.scheduler.wire.pool import (
     ProjectView,
     TypeNumbers,
     TypeUse,
+    Undrained,
     UndrainRequest,
     UnmatchedView,
 )
@@ -503,6 +504,7 @@ __all__ = [
     "TypeNumbers",
     "TypeUse",
     "UndrainRequest",
+    "Undrained",
     "UnmatchedView",
     "UsagePoint",
     "UsageReport",

@@ -120,6 +120,12 @@ class UndrainRequest(Request, frozen=True, kw_only=True):
     gpu: GpuIndex | None = None
 
 
+class Undrained(Answer, frozen=True, kw_only=True):
+    """A node or a GPU is undrained; ``entry`` is that of `NodeView`."""
+
+    entry: int | None
+
+
 IDLE, DRAINED, AWAY = FREE = ("idle", "drained", "lost or cordoned")
 """States of free GPUs: ``idle`` if something may start there, else as their node is."""
 
@@ -170,6 +176,8 @@ class NodeView(Answer, frozen=True, kw_only=True):
     """Indices of its GPUs by processor socket; empty if all are on one or it is unknown."""
     cards: list[CardsView] = []
     """The network cards nearest to its GPUs; empty if there are none, or nothing is known of them."""
+    entry: int | None = None
+    """The entry of the audit trail by which a drain is taken back; only in the answer to a drain."""
 
 
 class TypeNumbers(Answer, frozen=True, kw_only=True):

@@ -156,3 +156,33 @@ async def test_budgets_that_are_none_are_refused(pool: Any, body: Any) -> None:
 async def test_an_end_without_a_change_is_refused(pool: Any) -> None:
     refused = await pool.as_("admin").patch("/projects/vision", json={"until": pool.pool.clock() + 3600})
     assert (refused.status_code, refused.json()["field"]) == (422, "until")
+
+
+async def test_a_drain_answers_with_the_entry_that_takes_it_back_and_only_admins_do(pool: Any) -> None:
+    admin, lead = pool.as_("admin"), pool.as_("lead")
+    drained = (await admin.post("/nodes/drain", json={"node": "train", "why": "A fan."})).json()
+    assert (await admin.post("/nodes/drain", json={"node": "train", "why": "A fan."})).json()["entry"] is None
+    refused = await lead.post(f"/audit/{drained['entry']}/undo")
+    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    undrained = (await admin.post("/nodes/undrain", json={"node": "train"})).json()
+    overtaken = await admin.post(f"/audit/{drained['entry']}/undo")
+    assert overtaken.status_code == 409
+    assert "“train” was changed since" in overtaken.json()["message"]
+    assert "“admin” undrained it at" in overtaken.json()["message"]
+    assert (await admin.post(f"/audit/{undrained['entry']}/undo")).status_code == 204
+    node = next(each for each in (await admin.get("/pool")).json()["nodes"] if each["name"] == "train")
+    assert (node["drain"]["by"], node["drain"]["why"]) == ("admin", "A fan.")
+    assert (await admin.post("/nodes/undrain", json={"node": "train"})).status_code == 200
+    assert (await admin.post("/nodes/undrain", json={"node": "train"})).json() == {"entry": None}
+
+
+async def test_a_lead_freezes_her_project_and_an_admin_takes_it_back(pool: Any) -> None:
+    assert (await pool.as_("lead").post("/projects/vision/freeze", json={"why": "Late."})).status_code == 200
+    entry = (await pool.as_("lead").get("/audit")).json()["items"][0]
+    assert (entry["what"], entry["undo"]) == ("project.freeze", False), "not for her"
+    entry = (await pool.as_("admin").get("/audit")).json()["items"][0]
+    assert entry["undo"]
+    assert (await pool.as_("lead").post(f"/audit/{entry['id']}/undo")).status_code == 403
+    assert (await pool.as_("admin").post(f"/audit/{entry['id']}/undo")).status_code == 204
+    views = (await pool.as_("lead").get("/pool")).json()["projects"]
+    assert next(each for each in views if each["name"] == "vision")["freeze"] is None

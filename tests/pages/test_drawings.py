@@ -872,6 +872,32 @@ def test_the_tide_of_a_young_pool_fills_the_chart(gallery: Page) -> None:
     )
 
 
+def test_the_line_of_a_tide_has_the_gpus_that_the_pool_had_at_each_time(gallery: Page) -> None:
+    gallery.evaluate(
+        """() => {
+            const place = document.createElement("div");
+            place.id = "grown";
+            document.body.append(place);
+            const { NOW, history } = gallery;
+            const held = { nlp: 4 };
+            const points = [
+                { at: NOW - 400, held: {}, borrowed: {}, total: 0 },
+                { at: NOW - 300, held, borrowed: {}, total: 8 },
+                { at: NOW - 100, held, borrowed: {}, total: 16 },
+                { at: NOW, held, borrowed: {}, total: 16 },
+            ];
+            const grown = { ...history, start: NOW - 400, points, total: 16, share_held: 0.375, share_used: null };
+            gallery.renderTideChart(place, { history: grown, colours: { nlp: 1 } });
+        }"""
+    )
+    grown = gallery.locator("#grown")
+    expect(grown.get_by_test_id("tide-reading")).to_have_text("38 % of 8 to 16 GPUs held over this time")
+    line = grown.locator(".st-tide-total").get_attribute("d") or ""
+    heights = [float(number) for number in re.findall(r"V ([\d.]+)", line)]
+    assert heights == [104, 0, 0], "half of the chart, then all of it"
+    assert not line.startswith("M 0 "), "nothing before there was a pool"
+
+
 def test_a_log_can_be_searched(gallery: Page) -> None:
     log = gallery.locator("#log")
     log.get_by_test_id("log-search").fill("EPOCH 1")

@@ -82,6 +82,20 @@ def test_an_entry_asks_before_its_action_and_goes_when_it_is_done(visit: Visit, 
 
 
 @pytest.mark.usefixtures("drained")
+def test_what_is_undrained_from_the_list_is_drained_again_by_undo(visit: Visit, service: Service) -> None:
+    page = ready(visit("admin", "home"))
+    before = {uuid: drain.why for uuid, drain in service.engine.state.gpu_drains.items()}
+    need(page, "drain").get_by_test_id("need-undrain").click()
+    need(page, "drain").get_by_test_id("need-confirm").click()
+    done = page.get_by_test_id("need-done")
+    expect(done).to_contain_text("Undrain: GPU 7 of train.")
+    expect(need(page, "drain")).to_have_count(0)
+    done.get_by_test_id("need-undo").click()
+    expect(done).to_have_count(0)
+    assert {uuid: drain.why for uuid, drain in service.engine.state.gpu_drains.items()} == before
+
+
+@pytest.mark.usefixtures("drained")
 def test_an_entry_is_left_for_now_and_shown_again(visit: Visit) -> None:
     page = ready(visit("admin", "home"))
     need(page, "drain").get_by_test_id("need-leave").click()

@@ -164,6 +164,7 @@ function draw() {
     section(
       "nodes",
       "Nodes",
+      drains?.done.draw(),
       drawNodes(pool.nodes, readingsOf(shown.usage), drains, clockNow()),
       drawNodeGroups(pool.node_groups, clockNow()),
       drawTopology(pool.nodes),

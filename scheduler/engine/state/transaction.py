@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from heapq import merge
 from typing import Any
@@ -402,6 +402,12 @@ class Transaction(Tables):
             bool(self.drains.changes or self.gpu_drains.changes or self.bookings.changes)
             or self._held_without_place() != self.state.drained.held
         )
+
+    def entry_of(self, change: Callable[[], None]) -> int | None:
+        """Make a change, and return the last entry that it adds to the audit trail; None if it adds none."""
+        entries = len(self.audit)
+        change()
+        return self.audit[-1].id if len(self.audit) > entries else None
 
     def add_audit_entry(
         self,

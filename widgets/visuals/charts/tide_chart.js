@@ -230,10 +230,11 @@ function drawWater(scene, state, again, summary) {
   );
 }
 
-/** The line at the GPUs that the pool had at each time. */
+/** The line at the GPUs that the pool had at each time, from the first time on at which it had some. */
 function totalLine({ history, x, y }) {
-  const steps = history.points.map((point) => `H ${x(point.at)} V ${y(point.total)}`);
-  return `M 0 ${y(history.points[0].total)} ${steps.join(" ")} H ${x(history.end)}`;
+  const points = history.points.slice(history.points.findIndex((point) => point.total > 0));
+  const steps = points.map((point) => `H ${x(point.at)} V ${y(point.total)}`);
+  return `M ${x(points[0].at)} ${y(points[0].total)} ${steps.join(" ")} H ${x(history.end)}`;
 }
 
 function drawHatch(id, colour) {

@@ -1,6 +1,7 @@
 /** What needs an administrator: each entry with what can be done about it, and those that are left for a time. */
 
 import { call, site } from "../site.js";
+import { UndoLine } from "../undo_line.js";
 import { untilWords } from "../until.js";
 import { h } from "../visuals/base/dom.js";
 import { focusOnce } from "../visuals/base/focus.js";
@@ -23,6 +24,7 @@ export class NeedsList {
     this.busy = new Set();
     this.refusals = new Map();
     this.showsLeft = false;
+    this.done = new UndoLine("need", changed, () => this.#read());
   }
 
   /** Takes in what the pool says. */
@@ -41,6 +43,7 @@ export class NeedsList {
     return h(
       "div",
       { key: "needs", "data-testid": "needs" },
+      this.done.draw(),
       items.length
         ? h(
             "ul",
@@ -92,7 +95,8 @@ export class NeedsList {
           : button(
               `need-${action.name}`,
               action.question ? `${clean(action.words)}…` : clean(action.words),
-              () => (action.question ? this.#ask(`${need.id} ${action.name}`) : this.#carryOut(need, action.calls)),
+              () =>
+                action.question ? this.#ask(`${need.id} ${action.name}`) : this.#carryOut(need, action.calls, action),
               { class: "st-button st-small", disabled, "aria-label": `${clean(action.words)}: ${clean(need.object)}` },
             ),
       ),
@@ -111,7 +115,7 @@ export class NeedsList {
       const why = new FormData(event.target).get("why");
       const calls =
         why === null ? action.calls : action.calls.map((each) => ({ ...each, body: { ...each.body, why } }));
-      this.#carryOut(need, calls);
+      this.#carryOut(need, calls, action);
     };
     return h(
       "form",
@@ -198,24 +202,31 @@ export class NeedsList {
   }
 
   /** Makes the calls of an action in order, and reads the list again; a refusal is shown at the entry. */
-  async #carryOut(need, calls) {
+  async #carryOut(need, calls, action = null) {
     this.busy.add(need.id);
     this.refusals.delete(need.id);
     this.changed();
     try {
-      for (const { method, path, body } of calls) await call(method, path, body ?? undefined);
+      let answer = null;
+      for (const { method, path, body } of calls) answer = await call(method, path, body ?? undefined);
+      if (action) this.done.take(`${clean(action.words)}: ${clean(need.object)}.`, answer?.entry ?? null);
       this.asking = null;
     } catch (error) {
       this.refusals.set(need.id, error.message);
     }
-    try {
-      this.list = await call("GET", "needs");
-    } catch {
-      this.acted();
-    }
+    await this.#read();
     this.busy.delete(need.id);
     this.changed();
     this.acted();
+  }
+
+  async #read() {
+    try {
+      this.list = await call("GET", "needs");
+      this.changed();
+    } catch {
+      this.acted();
+    }
   }
 }
 

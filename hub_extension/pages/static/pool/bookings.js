@@ -2,6 +2,7 @@
 
 import { attempted, call } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
+import { UndoLine } from "../undo_line.js";
 import { h } from "../visuals/base/dom.js";
 import { button, emptyState, timeMark } from "../visuals/base/glyphs.js";
 import { clean, clock, count, dated, day, exact, listed, startOfDay, weekday } from "../visuals/base/words.js";
@@ -23,7 +24,7 @@ export class BookingList {
     this.changed = changed;
     this.items = [];
     this.asking = null;
-    this.done = null;
+    this.done = new UndoLine("booking", changed, () => this.read());
     this.busy = new Set();
     this.isAsked = admin && window.location.hash === OPENS;
     this.form = new BookingForm(changed, (...answer) => this.#take(...answer));
@@ -57,7 +58,7 @@ export class BookingList {
           { key: "book", class: "mb-2" },
           button("booking-make", "Book…", () => this.form.open(types)),
         ),
-      this.done && this.#drawDone(),
+      this.done.draw(),
       this.items.length ? this.#list(types, now) : emptyState("No bookings.", NONE),
       this.form.draw(pool),
     ];
@@ -79,37 +80,9 @@ export class BookingList {
     ];
   }
 
-  /** What was done last, with what is to be known about it and the way back. */
-  #drawDone() {
-    const { words, notes, entry } = this.done;
-    return h(
-      "div",
-      { key: "done", class: "st-booking-done", role: "status", "data-testid": "booking-done" },
-      h(
-        "p",
-        { key: "words" },
-        `${words} `,
-        button("booking-undo", "Undo", () => this.#undo(entry), { disabled: this.busy.has(entry) }),
-      ),
-      notes.map((note) => h("p", { key: note, class: "st-muted" }, clean(note))),
-    );
-  }
-
   #take({ booking, notes, entry }, isChange) {
-    const words = `${isChange ? "Changed" : "Made"}: ${whatOf(booking)}, ${timesOf(booking)}.`;
-    this.done = { words, notes, entry };
+    this.done.take(`${isChange ? "Changed" : "Made"}: ${whatOf(booking)}, ${timesOf(booking)}.`, entry, notes);
     this.read();
-  }
-
-  async #undo(entry) {
-    this.busy.add(entry);
-    this.changed();
-    await attempted(async () => {
-      await call("POST", `audit/${entry}/undo`);
-      this.done = null;
-    });
-    this.busy.delete(entry);
-    await this.read();
   }
 
   #row(booking, types, heads, now) {
@@ -165,7 +138,7 @@ export class BookingList {
     this.asking = null;
     this.changed();
     const cancelled = await attempted(() => call("DELETE", `bookings/${number}`));
-    if (cancelled) this.done = { words: `Cancelled: ${whatOf(booking)}.`, notes: [], entry: cancelled.entry };
+    if (cancelled) this.done.take(`Cancelled: ${whatOf(booking)}.`, cancelled.entry);
     this.busy.delete(number);
     await this.read();
   }

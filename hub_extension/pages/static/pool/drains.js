@@ -1,6 +1,7 @@
 /** Draining of nodes and GPUs, for admins: a confirmation with a reason, and undraining. */
 
 import { attempted, call } from "../site.js";
+import { UndoLine } from "../undo_line.js";
 import { untilField, untilOf } from "../until.js";
 import { h } from "../visuals/base/dom.js";
 import { focusOnce } from "../visuals/base/focus.js";
@@ -16,6 +17,7 @@ export class NodeDrains {
     this.asking = null;
     this.what = WHOLE;
     this.busy = new Set();
+    this.done = new UndoLine("drain", changed);
   }
 
   /** The actions of an admin for a node. */
@@ -42,8 +44,8 @@ export class NodeDrains {
   }
 
   #undrain(node, gpu) {
-    const what = gpu === null ? `the node ${clean(node.name)}` : `GPU ${gpu} of ${clean(node.name)}`;
-    const undrain = () => this.#send(node, "nodes/undrain", { node: node.name, gpu });
+    const what = nameOf(node, gpu);
+    const undrain = () => this.#send(node, "nodes/undrain", { node: node.name, gpu }, `Undrained ${what}.`);
     return button(
       gpu === null ? "node-undrain" : `gpu-undrain-${gpu}`,
       gpu === null ? "Undrain" : `Undrain GPU ${gpu}`,
@@ -64,13 +66,15 @@ export class NodeDrains {
       event.preventDefault();
       const form = new FormData(event.target);
       const what = form.get("what") ?? WHOLE;
-      this.#send(node, "nodes/drain", {
+      const gpu = what === WHOLE ? null : Number(what);
+      const body = {
         node: node.name,
-        gpu: what === WHOLE ? null : Number(what),
+        gpu,
         why: form.get("why"),
         finish: form.has("finish"),
         until: untilOf(event.target),
-      });
+      };
+      this.#send(node, "nodes/drain", body, `Drained ${nameOf(node, gpu)}.`);
     };
     return h(
       "form",
@@ -158,15 +162,20 @@ export class NodeDrains {
     this.changed();
   }
 
-  async #send(node, path, body) {
+  async #send(node, path, body, words) {
     this.busy.add(node.name);
     this.changed();
     const before = this.asking;
     await attempted(async () => {
-      await call("POST", path, body);
+      const { entry } = await call("POST", path, body);
+      this.done.take(words, entry);
       if (this.asking === before) this.asking = null;
     });
     this.busy.delete(node.name);
     this.changed();
   }
+}
+
+function nameOf(node, gpu) {
+  return gpu === null ? `the node ${clean(node.name)}` : `GPU ${gpu} of ${clean(node.name)}`;
 }

@@ -1,0 +1,55 @@
+/** What a viewer did last on a page, in a sentence, with the button that takes it back. */
+
+import { attempted, call } from "./site.js";
+import { h } from "./visuals/base/dom.js";
+import { button } from "./visuals/base/glyphs.js";
+import { clean } from "./visuals/base/words.js";
+
+export class UndoLine {
+  /**
+   * @param name what the line is about, in the names that tests know
+   * @param changed called when the line has to be drawn again
+   * @param undone called after an undo, to read what is there now
+   */
+  constructor(name, changed, undone = () => {}) {
+    this.name = name;
+    this.changed = changed;
+    this.undone = undone;
+    this.done = null;
+    this.busy = false;
+  }
+
+  /** Takes what was done: a sentence, the number of its entry in the audit trail, null for none, and notes about it. */
+  take(words, entry, notes = []) {
+    this.done = entry === null ? null : { words, entry, notes };
+  }
+
+  async #undo(entry) {
+    this.busy = true;
+    this.changed();
+    await attempted(async () => {
+      await call("POST", `audit/${entry}/undo`);
+      if (this.done?.entry === entry) this.done = null;
+    });
+    this.busy = false;
+    this.changed();
+    await this.undone();
+  }
+
+  /** The line; null while nothing was done. */
+  draw() {
+    if (!this.done) return null;
+    const { words, entry, notes } = this.done;
+    return h(
+      "div",
+      { key: "done", class: "st-done", role: "status", "data-testid": `${this.name}-done` },
+      h(
+        "p",
+        { key: "words" },
+        `${words} `,
+        button(`${this.name}-undo`, "Undo", () => this.#undo(entry), { disabled: this.busy }),
+      ),
+      notes.map((note) => h("p", { key: note, class: "st-muted" }, clean(note))),
+    );
+  }
+}
