@@ -116,6 +116,25 @@ def test_jobs_are_shown_by_whether_they_have_ended(visit: Visit, service: Servic
     expect(page.get_by_test_id("log-text")).to_have_text("Nothing was written.")
 
 
+def test_a_row_below_a_resting_pointer_stays_though_the_table_moves(visit: Visit, service: Service) -> None:
+    first, last = (service.submit("jemma", name=name) for name in ("first", "last"))
+    page = visit("jemma")
+    for job in (first, last):
+        expect(row(page, job).get_by_test_id("row-state")).to_have_text("Running")
+    opened(page, first)
+    row(page, last).hover()
+    row(page, first).get_by_test_id("open-card").evaluate("(button) => button.click()")
+    expect(page.get_by_test_id("job-card")).to_have_count(0)
+    page.get_by_test_id("search-jobs").focus()
+    expect(page.locator("[data-job]:hover")).to_have_count(0)
+    for job in (last, first):
+        service.run(service.engine.cancel(job.id, "jemma"))
+    expect(row(page, first)).to_have_count(0)
+    expect(row(page, last).get_by_test_id("row-state")).to_have_text("Cancelled")
+    page.mouse.move(0, 0)
+    expect(row(page, last)).to_have_count(0)
+
+
 def test_jobs_are_searched_sorted_and_paged_by_the_server(visit: Visit, service: Service) -> None:
     names = ("zeta", "alpha", *(f"sweep {number}" for number in range(52)))
     jobs = {name: service.submit("susan", name=name) for name in names}

@@ -54,8 +54,8 @@ def test_a_preset_is_defined_changed_and_deleted(visit: Visit, service: Service)
     row.get_by_test_id("preset-delete").click()
     row.get_by_test_id("preset-delete-yes").click()
     expect(row).to_have_count(0)
-    expect(page.get_by_test_id("audit-row").first).to_contain_text("deleted the preset small")
-    page.get_by_test_id("audit-row").first.get_by_role("button", name="Undo").click()
+    deleted = page.get_by_test_id("audit-row").filter(has_text="deleted the preset small")
+    deleted.get_by_role("button", name="Undo").click()
     expect(page.get_by_test_id("audit-row").first).to_contain_text("took back deleting the preset small")
     assert service.engine.presets.named("small", "vision").options == {"gpus": 2, "time_limit": 7200.0}
 

@@ -1,6 +1,7 @@
 /** A keyed DOM differ: describe elements with `h` and `s`, put them in place with `patch`. */
 
 import { keepingFocus } from "./focus.js";
+import { unlessPressed } from "./press.js";
 
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 const SAFE_LINK = /^(?:https?:|\/|\.|#|\?)/i;
@@ -28,9 +29,17 @@ export function textOf(children) {
   return children.map((child) => (present(child) ? (child.tag ? textOf(child.children) : String(child)) : "")).join("");
 }
 
-/** Replaces the children of `parent` by the described ones. A node whose key is kept stays in the page, with its focus. */
+/**
+ * Replaces the children of `parent` by the described ones: at once, or, while a control of the page is pressed, once it is
+ * released. A node whose key is kept stays in the page, with its focus.
+ */
 export function patch(parent, ...children) {
-  keepingFocus(parent, () => patchChildren(parent, children.flat(Infinity)));
+  const redraw = () => keepingFocus(parent, () => patchChildren(parent, children.flat(Infinity)));
+  unlessPressed(parent, redraw, hearsClicks);
+}
+
+function hearsClicks(node) {
+  return Boolean(described.get(node)?.on.click);
 }
 
 /** The state of a view between renderings of `element`, such as an open confirmation. Starts as `initial`. */

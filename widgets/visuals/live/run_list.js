@@ -19,8 +19,8 @@ import { Selection } from "./run_selection.js";
 
 const PAGE = 50;
 const LOOK_AGAIN_MS = 30_000;
-/** What happens when the hand leaves a row. */
-const LEAVING = ["pointerout", "focusout"];
+/** Events of a pointer that the hand moves. Those of `:hover` come also if the page moves below a resting one. */
+const POINTING = ["pointermove", "pointerdown"];
 /** The parameters in which the search is sent. */
 const SEARCHES = ["where", "search"];
 
@@ -66,7 +66,9 @@ class RunList {
     this.columns = new ChosenColumns(redraw, place.owner);
     tips(element);
     this.keepsAtHand = false;
-    this.left = () => this.keepsAtHand && redraw();
+    this.pointed = null;
+    this.point = (event) => this.#point(event);
+    this.left = () => this.#leave();
     this.width = element.clientWidth;
     this.resizing = new ResizeObserver(() => this.#resized());
     this.redraw = redraw;
@@ -74,7 +76,8 @@ class RunList {
 
   start() {
     const { element, feed, redraw } = this;
-    for (const leaves of LEAVING) element.addEventListener(leaves, this.left);
+    for (const type of POINTING) window.addEventListener(type, this.point);
+    element.addEventListener("focusout", this.left);
     this.resizing.observe(element);
     this.watching = [feed.watchPool(redraw), feed.watchList(this.list, redraw)];
     feed.fetchPool();
@@ -90,9 +93,24 @@ class RunList {
   stop() {
     clearInterval(this.looking);
     this.resizing.disconnect();
-    for (const leaves of LEAVING) this.element.removeEventListener(leaves, this.left);
+    for (const type of POINTING) window.removeEventListener(type, this.point);
+    this.element.removeEventListener("focusout", this.left);
     this.view.stop();
     for (const { stop } of this.watching) stop();
+  }
+
+  /** Notes the row that the pointer was moved to last: it stays at hand though the table moves below a resting pointer. */
+  #point({ target }) {
+    const row = this.element.contains(target) ? target.closest("[data-job]") : null;
+    const job = row?.dataset.job ?? null;
+    if (job === this.pointed) return;
+    this.pointed = job;
+    this.#leave();
+  }
+
+  /** Draws without the rows that stayed only while they were at hand. */
+  #leave() {
+    if (this.keepsAtHand) this.redraw();
   }
 
   /** How long the drawn words stay true while nothing happens, in seconds; null for an empty table. */
@@ -134,8 +152,8 @@ class RunList {
   /** The listed jobs that the filters still let through. One that left them stays while it is open, selected or at hand. */
   #shown() {
     const { element, filters, open, selection } = this;
-    const touched = element.querySelectorAll("[data-job]:is(:hover, :focus-within)");
-    const atHand = new Set(Array.from(touched, (row) => row.dataset.job));
+    const focused = element.querySelectorAll("[data-job]:focus-within");
+    const atHand = new Set([this.pointed, ...Array.from(focused, (row) => row.dataset.job)]);
     const stays = ({ id, pinned }) =>
       open.has(id) || selection.has(id) || atHand.has(id) || (pinned && this.#beginsWithPins);
     const jobs = this.list.jobs ?? [];

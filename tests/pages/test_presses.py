@@ -1,0 +1,100 @@
+"""No click is lost to a redraw between the press and the release of the pointer."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+LIST = """async () => {
+    const { h, patch } = await import("/visuals/base/dom.js");
+    document.body.replaceChildren(document.createElement("section"), document.createElement("div"));
+    const [notice, list] = document.body.children;
+    window.clicks = [];
+    const draw = ([name, tag, more]) =>
+        h("p", { key: name }, h(tag, { ...more, on: { click: () => { clicks.push(name); after(); } } }, name));
+    window.after = () => {};
+    window.show = (names, tag = "button", more = {}) => patch(list, names.map((name) => draw([name, tag, more])));
+    window.note = (...words) => patch(notice, words.map((text) => h("p", { key: text }, text)));
+    show(["first", "second", "third"]);
+}"""
+"""Controls by their names below notices, and the names of the `clicks`; `after` is called for each click."""
+
+
+@pytest.fixture
+def rows(gallery: Page) -> Page:
+    gallery.evaluate(LIST)
+    return gallery
+
+
+def press(control: Locator) -> None:
+    """Press the pointer on the middle of a control."""
+    box = control.bounding_box()
+    assert box is not None
+    control.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    control.page.mouse.down()
+
+
+@pytest.mark.parametrize("control", ["button", "span"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "show(['third', 'second', 'first'], '{}')",
+        "show(['new', 'newer', 'first', 'second', 'third'], '{}')",
+        "show(['second', 'third'], '{}')",
+        "show(['first', 'second', 'third'], '{}', {{ disabled: true }})",
+        "note('one', 'two', 'three')",
+    ],
+    ids=["sorted", "longer", "gone", "disabled", "moved by another view"],
+)
+def test_a_redraw_waits_until_the_pressed_control_is_released(rows: Page, change: str, control: str) -> None:
+    rows.evaluate(f"show(['first', 'second', 'third'], '{control}')")
+    before = rows.evaluate("document.body.innerHTML")
+    press(rows.get_by_text("first"))
+    rows.evaluate(change.format(control))
+    assert rows.evaluate("document.body.innerHTML") == before
+    rows.mouse.up()
+    rows.wait_for_function("clicks.length")
+    assert rows.evaluate("clicks") == ["first"]
+    rows.evaluate("new Promise((done) => setTimeout(done))")
+    shown = rows.evaluate("[document.body.innerHTML, document.querySelector('button')?.disabled]")
+    rows.evaluate(change.format(control))
+    assert shown == rows.evaluate("[document.body.innerHTML, document.querySelector('button')?.disabled]")
+    assert shown != [before, False]
+
+
+def test_of_several_redraws_only_the_last_is_done_and_none_over_a_later_one(rows: Page) -> None:
+    press(rows.get_by_text("first"))
+    rows.evaluate("show(['first']); show(['second']); note('held')")
+    rows.evaluate("void (after = () => note('by the click'))")
+    rows.mouse.up()
+    expect(rows.locator("div > p")).to_have_text(["second"])
+    expect(rows.locator("section > p")).to_have_text(["by the click"])
+
+
+def test_what_hears_the_click_draws_at_once(rows: Page) -> None:
+    rows.evaluate("void (after = () => { show(['opened']); document.querySelector('button').focus(); })")
+    press(rows.get_by_text("first"))
+    rows.evaluate("show(['third', 'second', 'first'])")
+    rows.mouse.up()
+    expect(rows.get_by_text("opened")).to_be_focused()
+
+
+def test_a_redraw_waits_for_no_click_where_a_press_makes_none(rows: Page) -> None:
+    rows.evaluate("note('words')")
+    press(rows.get_by_text("words"))
+    rows.evaluate("show(['on words'])")
+    expect(rows.get_by_text("on words")).to_be_visible()
+    rows.mouse.up()
+
+    press(rows.get_by_text("on words"))
+    rows.evaluate("show(['released elsewhere'])")
+    rows.mouse.move(600, 600)
+    rows.mouse.up()
+    expect(rows.get_by_text("released elsewhere")).to_be_visible()
+    assert rows.evaluate("clicks") == []
+
+    press(rows.get_by_text("released elsewhere"))
+    rows.evaluate("show(['another window'])")
+    rows.evaluate("window.dispatchEvent(new Event('blur'))")
+    expect(rows.get_by_text("another window")).to_be_visible()
+    rows.mouse.up()
