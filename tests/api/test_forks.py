@@ -467,7 +467,7 @@ async def test_a_checkpoint_that_was_deleted_during_a_pause_is_not_said_to_be_re
     found = await running.until(
         "susan", job["id"], lambda found: found["attempt"] == 2 and found["checkpoints_deleted"]
     )
-    first, second = found["attempts"]
+    _, second = found["attempts"]
     assert (second["had_checkpoint"], second["resumed_from"]) == (False, None)
     assert any("from the beginning" in each["text"] for each in found["timeline"])
     view = msgspec.convert(found, wire.Job)
