@@ -66,7 +66,7 @@ async def test_an_entry_is_left_shown_again_and_goes_when_it_is_done(running: An
     shown = (await admin.post("/needs/show", json={"id": need["id"]})).json()
     assert len(shown["items"]) == 1
     (call,) = need["actions"][0]["calls"]
-    assert (await admin.request(call["method"], f"/{call['path']}", json=call["body"])).status_code == 204
+    assert (await admin.request(call["method"], f"/{call['path']}", json=call["body"])).status_code == 200
     assert (await admin.get("/needs")).json() == {"items": [], "left": []}
 
 
