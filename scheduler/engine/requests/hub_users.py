@@ -15,7 +15,7 @@ from springtide.scheduler.store.tables import POOL, HubGroup, HubStanding, HubUs
 IN_HUB = "(in JupyterHub)"
 """Author of a change made in JupyterHub, which does not report a name."""
 LEFT = "{name} is no longer a user of JupyterHub. Release it to let it run nevertheless, or cancel it"
-OUTSIDE = "{name} is in no project any more. Add her to one in JupyterHub, which releases it, or cancel it"
+OUTSIDE = "{name} is in no project any more. Add them to one in JupyterHub, which releases it, or cancel it"
 
 
 @dataclass(frozen=True, slots=True)
