@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from benches.lab_bench import Lab
+from browsers.browser import resize
 from hubs.hub_people import until
 from playwright.sync_api import BrowserContext, Page, expect
 from pools.pool_process import ServiceProcess
@@ -57,11 +58,9 @@ def beyond(tab: Page, frames: str) -> list[str]:
     """Return what is wider than its frame, of those that a selector finds, in windows of all widths."""
     found: list[str] = []
     for width in WIDTHS:
-        tab.set_viewport_size({"width": width, "height": 900})
-        tab.wait_for_function("(width) => document.getElementById('main').clientWidth <= width", arg=width)
-        tab.wait_for_timeout(300)  # the table chooses its columns, and a dialog takes its place
+        resize(tab, width)
         found += tab.evaluate(BEYOND, frames)
-    tab.set_viewport_size({"width": 1600, "height": 900})
+    resize(tab, 1600)
     return found
 
 
@@ -113,11 +112,11 @@ def test_panel_table_cards_and_dialogs_fit_their_windows(
     save = tab.get_by_test_id("selection-save").evaluate(LOOK)
     assert save[0] != tab.get_by_test_id("selected-close").evaluate(LOOK)[0], "the main button stands out"
     found += beyond(tab, ".springtide-tab")
-    tab.set_viewport_size({"width": 400, "height": 900})
+    resize(tab, 400)
     heights = [tab.get_by_test_id(name).evaluate("(one) => one.clientHeight") for name in ANSWERS]
     assert max(heights) < 40, "the words of a button are on one line"
     expect(tab.get_by_test_id("filter-order"), "a narrow table has no heads to sort by").to_be_visible()
-    tab.set_viewport_size({"width": 1600, "height": 900})
+    resize(tab, 1600)
 
     tab.evaluate(RUN, ["springtide:show-pool", {}])
     expect(tab.get_by_test_id("pool-panel")).to_be_visible()

@@ -12,7 +12,7 @@ import pytest
 from machines.c_library import compile_library
 from machines.system_packages import CHROMIUM, find_browser, find_program
 from patience import PATIENCE_S
-from playwright.sync_api import Browser, BrowserContext, BrowserType, ConsoleMessage, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, BrowserType, ConsoleMessage, Page, expect, sync_playwright
 
 SOURCE = Path(__file__).with_name("no_network_news.c")
 BROWSER_ARGS = [
@@ -24,6 +24,22 @@ BROWSER_ARGS = [
     "--disable-sync",
     "--enable-features=NetworkServiceInProcess2",  # a sixth less work for a page than with another process
 ]
+
+SETTLED = """([width, frames]) => new Promise((done) => {
+    let quiet = 0;
+    const watcher = new MutationObserver(() => { quiet = -1; });
+    watcher.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+    const look = () => {
+        quiet = innerWidth === width ? quiet + 1 : 0;
+        if (quiet < frames) return requestAnimationFrame(look);
+        watcher.disconnect();
+        return done(true);
+    };
+    requestAnimationFrame(look);
+})"""
+"""Waits until a window has its width and so many frames in turn were drawn in which nothing changed."""
+QUIET_FRAMES = 4
+"""JupyterLab arranges its parts a frame after a window has changed, and tables their columns one later."""
 
 
 def chromium(*, whole: bool = False) -> Path:
@@ -46,6 +62,12 @@ def heard(window: BrowserContext) -> list[str]:
     window.on("weberror", lambda error: wrong.append(f"uncaught: {error.error}"))
     window.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}: {request.failure}"))
     return wrong
+
+
+def resize(page: Page, width: int, height: int = 900) -> None:
+    """Give a window another size, and wait until what is in it has taken its place."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_function(SETTLED, arg=[width, QUIET_FRAMES])
 
 
 @contextmanager
