@@ -167,12 +167,18 @@ class Planner:
         """
         self._pass_time(now)
         job = self._jobs[job_id]
-        memos = [self._memos[gpu_type] for gpu_type in self._places[job_id]]
-        memo = max(memos, key=lambda memo: diagnosis.closeness(memo.state, job)) if len(memos) > 1 else memos[0]
+        memo = self._memos[self._closest_type(job)]
         memo.state.pass_time(now)
         memo.state.update_shares()
         avoid = memo.state.jobs[job_id].avoid
         return diagnosis.reason(memo, structs.replace(job, avoid=avoid) if avoid else job, now)
+
+    def _closest_type(self, job: Job) -> str | None:
+        """Return the GPU type of a job, of several that it waits for the one on which it is closest to a start."""
+        types = self._places[job.id]
+        if len(types) == 1:
+            return types[0]
+        return max(types, key=lambda gpu_type: diagnosis.closeness(self._states[gpu_type], job))
 
     def impossible(self, job_id: str) -> tuple[Cause, ...]:
         """Return why a waiting job can never run on the pool as it is: a cause for each type that it accepts.
@@ -190,14 +196,14 @@ class Planner:
         return tuple(causes)
 
     def position(self, job_id: str) -> int | None:
-        """Return the job's position in the queue of its project, counted from 1.
+        """Return the job's position in the queue of its project, counted from 1, for the GPU type of `reason`.
 
         None if it does not wait, or cannot run on the pool as it is.
         """
         job = self._jobs.get(job_id)
         if job is None or job.phase is not Phase.WAITING:
             return None
-        return self._states[self._places[job_id][0]].queue_position(job)
+        return self._states[self._closest_type(job)].queue_position(job)
 
     def standing(self) -> Mapping[str, Standing]:
         """Return the held, requested and entitled GPUs of every project."""

@@ -180,3 +180,18 @@ def test_a_job_that_accepts_several_types_says_what_is_free_of_any_of_them() -> 
     assert nodes(found)["wide"] is None
     said = sentences.text(found.planner.reason("wide", found.now))
     assert said.startswith("Waiting for 2 t4 or a100 GPUs on one node: no node has more than 1 free.")
+
+
+def test_the_place_of_a_job_that_accepts_several_types_is_that_of_its_reason() -> None:
+    found = rest(
+        [
+            job("x", "b", 4, gpu_types=["t4"], placed=["cheap"]),
+            job("y", "b", 3, gpu_types=["a100"], placed=["fast"]),
+            job("before", "a", 2, gpu_types=["t4"]),
+            job("wide", "a", 2, gpu_types=BOTH),
+        ],
+        {"a": {}, "b": {"t4": 4, "a100": 4}},
+    )
+
+    why = found.planner.reason("wide", found.now)
+    assert (why.params["of_type"], why.params["place"], found.planner.position("wide")) == ("a100", 1, 1)
