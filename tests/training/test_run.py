@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import pickle
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from springtide.scheduler.executors.supervisor.error_line import error_line
 from springtide.training import AGAIN
 
 RUN = ("-m", "springtide.training.run")
+HANDLED_S = 0.5
+"""Time for the main thread to take a signal in while another one runs the notebook: a later pause is a cell later."""
 
 
 @pytest.fixture
@@ -203,6 +206,7 @@ def test_a_notebook_is_paused_between_two_cells(place) -> None:
     process = place.start(*RUN, "notebook", str(source))
     place.until((place.root / "begun").exists, "the first cell")
     process.send_signal(signal.SIGTERM)
+    time.sleep(HANDLED_S)
     (place.root / "go").touch()
     out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (AGAIN, ""), err
