@@ -18,7 +18,7 @@ from springtide.training import AGAIN
 
 RUN = ("-m", "springtide.training.run")
 HANDLED_S = 0.5
-"""Time for the main thread to take a signal in while another one runs the notebook: a later pause is a cell later."""
+"""Time for the main thread to take a signal in while another runs the notebook: a later pause is a cell later."""
 
 
 @pytest.fixture
