@@ -6,9 +6,12 @@ import re
 from datetime import datetime
 from functools import partial
 
+import click
 import pytest
 from hubs.hub_people import until
 from programs.terminal import Run
+
+from springtide.hub_extension.commands.interventions import Amount
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 WHY = "Its data may not be used."
@@ -113,10 +116,10 @@ def test_a_project_is_frozen_and_changed_for_a_time(run: Run) -> None:
         changed = run("set-project", "susan", "--weight", "2", "--until", "tomorrow", user="admin")
         assert changed.code == 0, changed.err
         day = r"the end of [A-Z][a-z]+day, 20\d\d-\d\d-\d\d"
-        assert re.search(rf" At {day} it returns to a weight of 1\.0\.$", changed.out.strip())
-        assert changed.out.startswith("susan now has a weight of 2.0. ")
+        assert re.search(rf" At {day} it returns to a weight of 1\.$", changed.out.strip())
+        assert changed.out.startswith("susan now has a weight of 2. ")
         again = run("set-project", "susan", "--weight", "3", "--until", "tomorrow", user="admin")
-        assert re.search(rf"a weight of 3\.0\. At {day} it returns to a weight of 1\.0\.$", again.out.strip())
+        assert re.search(rf"a weight of 3\. At {day} it returns to a weight of 1\.$", again.out.strip())
         for option, value, words in (
             ("--build-quota", "1", "a build quota of 1"),
             ("--limit", "none", "no limit"),
@@ -125,7 +128,7 @@ def test_a_project_is_frozen_and_changed_for_a_time(run: Run) -> None:
         assert "(until 20" in run("needs", user="admin").out
         shown = run("projects").out
         assert "susan was frozen by admin at" in shown
-        assert "weight of susan: 1.0 again at" in shown
+        assert "weight of susan: 1 again at" in shown
         assert run("freeze", "susan").code == 1
         trail = run("audit", "--what", "project.freeze", "--limit", "1", user="admin").out
         assert "until 2030-01-31 18:00" in trail
@@ -302,6 +305,27 @@ def test_an_incomplete_booking_is_a_usage_error(run: Run, words: list[str], mess
 def test_wrong_numbers_and_times_are_refused(run: Run, words: list[str], message: str) -> None:
     done = run(*words, user="admin")
     assert (done.code, message in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("4", 4),
+        ("none", "none"),
+        ("a100=2,t4=4", {"a100": 2, "t4": 4}),
+        ("a100=2, t4=none", {"a100": 2, "t4": None}),
+        ("2 a100, 4 t4", {"a100": 2, "t4": 4}),
+        ("2 a100,none t4", {"a100": 2, "t4": None}),
+    ],
+)
+def test_gpus_by_type_are_typed_with_equals_signs_or_as_screens_show_them(text: str, amount: object) -> None:
+    assert Amount().convert(text, None, None) == amount
+
+
+@pytest.mark.parametrize("text", ["", "a100", "4,", "2 a100, 4", "a100=", "=4", "a100 t4=2"])
+def test_other_amounts_are_refused_with_examples(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"is no number of GPUs such as 4, a100=2,t4=4 or none\."):
+        Amount().convert(text, None, None)
 
 
 def test_an_admin_gives_a_project_a_budget_shows_it_and_takes_it_away(run: Run) -> None:
