@@ -3,13 +3,12 @@
 import { attempted, call } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
-import { button, emptyState, timeMark } from "../visuals/base/glyphs.js";
-import { clean, clock, count, dated, day, exact, listed, startOfDay, weekday } from "../visuals/base/words.js";
+import { button, colourOf, emptyState, timeMark } from "../visuals/base/glyphs.js";
+import { clean, clock, day, listed, startOfDay, weekday } from "../visuals/base/words.js";
 import { BookingForm } from "./booking_form.js";
+import { describe, MINUTE_S, whatOf } from "./booking_words.js";
 
 const DAYS = 7;
-/** Bookings that are shorter show their times to the second. */
-const MINUTE_S = 60;
 /** What ends the address of this page when its dialog is to open. */
 const OPENS = "#book";
 const NONE = "One closes nodes for a maintenance, or gives a project more GPUs for some days.";
@@ -58,7 +57,7 @@ export class BookingList {
           button("booking-make", "Book…", () => this.form.open(types)),
         ),
       this.done && this.#drawDone(),
-      this.items.length ? this.#list(types, now) : emptyState("No bookings.", NONE),
+      this.items.length ? this.#list(types, coloursOf(pool), now) : emptyState("No bookings.", NONE),
       this.form.draw(pool),
     ];
   }
@@ -70,10 +69,10 @@ export class BookingList {
     this.form.open(types);
   }
 
-  #list(types, now) {
+  #list(types, colours, now) {
     const heads = this.admin ? HEADS : HEADS.slice(0, -1);
     const rows = this.items.map((booking) => this.#row(booking, types, heads, now));
-    return [drawStrip(this.items, now), dataTable("bookings", heads, rows, { frame: "st-wide-table" })];
+    return [drawStrip(this.items, colours, now), dataTable("bookings", heads, rows, { frame: "st-wide-table" })];
   }
 
   /** What was done last, with what is to be known about it and the way back. */
@@ -86,24 +85,27 @@ export class BookingList {
         "p",
         { key: "words" },
         `${words} `,
-        button("booking-undo", "Undo", () => this.#undo(entry), { disabled: this.busy.has(entry) }),
+        entry && button("booking-undo", "Undo", () => this.#undo(), { disabled: this.busy.has(entry) }),
       ),
       notes.map((note) => h("p", { key: note, class: "st-muted" }, clean(note))),
     );
   }
 
   #take({ booking, notes, entry }, isChange) {
-    const words = `${isChange ? "Changed" : "Made"}: ${whatOf(booking)}, ${timesOf(booking)}.`;
-    this.done = { words, notes, entry };
+    const words = `${isChange ? "Changed" : "Made"}: ${describe(booking)}.`;
+    const before = isChange && this.items.find(({ number }) => number === booking.number);
+    const undone = before ? `It is again: ${describe(before)}.` : `Cancelled: ${describe(booking)}.`;
+    this.done = { words, notes, entry, undone };
     this.read();
   }
 
-  async #undo(entry) {
+  async #undo() {
+    const { entry, undone } = this.done;
     this.busy.add(entry);
     this.changed();
     await attempted(async () => {
       await call("POST", `audit/${entry}/undo`);
-      this.done = null;
+      this.done = { words: `Undone. ${undone}`, notes: [], entry: null };
     });
     this.busy.delete(entry);
     await this.read();
@@ -162,27 +164,12 @@ export class BookingList {
     this.asking = null;
     this.changed();
     const cancelled = await attempted(() => call("DELETE", `bookings/${number}`));
-    if (cancelled) this.done = { words: `Cancelled: ${whatOf(booking)}.`, notes: [], entry: cancelled.entry };
+    const words = `Cancelled: ${whatOf(booking)}.`;
+    const undone = `There is again: ${describe(booking)}.`;
+    if (cancelled) this.done = { words, notes: [], entry: cancelled.entry, undone };
     this.busy.delete(number);
     await this.read();
   }
-}
-
-function whatOf({ nodes, project, gpus }) {
-  if (!project) return `maintenance of ${listed(nodes.map(clean))}`;
-  return `booking of ${gpuWords(gpus)} for ${clean(project)}`;
-}
-
-/** A number of GPUs, or a table of them by type: `4 GPUs`, `1 t4 GPU and 2 a100 GPUs`. */
-function gpuWords(gpus) {
-  if (gpus === null || typeof gpus !== "object") return count(gpus, "GPU");
-  const some = Object.entries(gpus).filter(([, number]) => number > 0);
-  return listed(some.map(([type, number]) => count(number, `${clean(type)} GPU`)));
-}
-
-function timesOf({ repeats, start, end }) {
-  const words = end - start < MINUTE_S ? exact : dated;
-  return clean(repeats) || `from ${words(start)} until ${words(end)}`;
 }
 
 /** A day in little room: `Fri 27`. */
@@ -190,8 +177,20 @@ function dayWords(at) {
   return `${weekday(at).slice(0, 3)} ${Number(day(at).slice(-2))}`;
 }
 
+/** The colours of projects, by their names. */
+function coloursOf({ projects }) {
+  return new Map(projects.map(({ name, colour }) => [name, colour]));
+}
+
+/** The place of the name of a booking: after its last bar, or in front of a bar that leaves no room there. */
+function nameAt([from, to], share, start, end) {
+  const room = (end - start) / DAYS;
+  if (end - to >= room) return { left: share(to - start) };
+  return from - start >= room ? { right: share(end - from) } : { left: share(0) };
+}
+
 /** Seven days from the beginning of today on, with a bar for each time of a booking. */
-function drawStrip(items, now) {
+function drawStrip(items, colours, now) {
   const start = startOfDay(now);
   const end = startOfDay(now, DAYS);
   const share = (seconds) => `${(100 * seconds) / (end - start)}%`;
@@ -215,8 +214,17 @@ function drawStrip(items, now) {
           h("div", {
             key: String(from),
             class: booking.project ? "st-week-bar" : "st-week-bar st-hatched",
-            style: { left: share(Math.max(0, from - start)), width: share(Math.min(to, end) - Math.max(from, start)) },
+            style: {
+              ...(booking.project ? colourOf(colours.get(booking.project)) : {}),
+              left: share(Math.max(0, from - start)),
+              width: share(Math.min(to, end) - Math.max(from, start)),
+            },
           }),
+        ),
+        h(
+          "span",
+          { key: "name", class: "st-week-name", style: nameAt(times.at(-1), share, start, end) },
+          clean(booking.project) || listed(booking.nodes.map(clean)),
         ),
       ),
     ),
