@@ -37,6 +37,8 @@ WHOLE: Final = 1 << 53
 """Bound of the whole numbers that stay numbers: all readers of JSON take these."""
 HIDDEN: Final = "…"
 """The text shown in place of a secret in a command."""
+CUT: Final = "…"
+"""The end of a shortened text."""
 
 Value: TypeAlias = str | int | float | bool | None
 
@@ -57,6 +59,10 @@ _OPTION = re.compile(r"--?(?P<name>[A-Za-z_][\w.-]*)(=(?P<value>.*))?", re.DOTAL
 _OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w./@-]*)=(?P<value>.*)", re.DOTALL)
 _NEW = re.compile(r"--?[A-Za-z][\w.-]*|\+{1,2}[A-Za-z_][\w./@-]*")
 """Names of options as programs take them."""
+_BRACKETS: Final = ("[]", "()")
+"""The brackets around lists in commands."""
+_SEPARATOR = re.compile(r"[\s,()\[\]{}'\"]")
+"""A letter that separates values in a list of a command, or quotes them."""
 _STANDS_FOR = re.compile(r"(?i:none|null)|\$?\{.*\}")
 """Texts that stand for no value, or for one that the program looks up, so that their type is unknown."""
 _SWITCHES: Final = {"true": True, "True": True, "false": False, "False": False}
@@ -230,7 +236,7 @@ def _short(name: str, argument: Argument) -> Argument:
     if isinstance(value, str):
         text = "".join(letter if is_printable(letter) else " " for letter in value[: MAX_TEXT + 1])
         if len(text) > MAX_TEXT:
-            return Argument(value=f"{text[: MAX_TEXT - 1]}…", type=kind or "text")
+            return Argument(value=f"{text[: MAX_TEXT - 1]}{CUT}", type=kind or "text")
         value = text
     return Argument(value=value, type=kind if is_printable(kind) else "")
 
@@ -501,8 +507,9 @@ def typed_of(kind: str, arguments: Arguments, values: Mapping[str, Any]) -> dict
 
     Raises `BadArgument` for a value that cannot be typed.
     """
+    known = {name: arguments.get(_plain_name(name) if kind == "command" else name) for name in values}
     typed = {
-        name: None if value is None and kind == "command" else _typed(kind, arguments.get(name), name, value)
+        name: None if value is None and kind == "command" else _typed(kind, known[name], name, value)
         for name, value in values.items()
     }
     for name, text in typed.items():
@@ -531,13 +538,42 @@ def _typed(kind: str, before: Argument | None, name: str, value: Any) -> str:
     if isinstance(value, str):
         return _quoted(value) if kind == "command" or before is None or _is_text(before) else repr(value)
     if kind == "command" and isinstance(value, list | tuple):
-        return shlex.join(map(str, value))
+        return _list_of_command(before, name, value)
     text = repr(value)
     if is_literal(text):
+        if before is not None and _is_text(before) and not isinstance(value, bool | int | float):
+            raise _other_type(name, before.shown, _TEXT, text, _type_words(value))
         return text
     message = f"The argument {given(name, MAX_NAME)} is {article(type(value).__name__)}, {given(text)}."
     hint = "Give a number, a text, a bool, None, or a list or dictionary of nothing but these."
     raise BadArgument(name, message, hint)
+
+
+def _list_of_command(before: Argument | None, name: str, values: Sequence[Any]) -> str:
+    """Return a list in the form in which a command has one: ``3 4``, ``3,4`` or ``[3,4]``.
+
+    Raises `BadArgument` if it has none, and for values that would not be read as they are.
+    """
+    if before is not None and before.type == "list":
+        return shlex.join(map(str, values))
+    text = before.text if before is not None else ""
+    ends = next((ends for ends in _BRACKETS if text.startswith(ends[0]) and text.endswith((ends[1], CUT))), "")
+    if before is None:
+        message = (
+            f"{given(str(values))} is a list, and the command has no {given(name, MAX_NAME)} that shows its form."
+        )
+        raise BadArgument(name, message, "Give a text as the program takes it, such as '3,4'.")
+    if not ends and ("," not in text or not values):
+        raise _other_type(name, before.shown, _type_words(before.restored), str(values), article("list"))
+    is_python = bool(ends) and is_literal(text)
+    items = [repr(value) if is_python else str(value) for value in values]
+    if odd := [item for item in items if not is_python and _SEPARATOR.search(item)]:
+        message = (
+            f"{name} was {given(before.shown, MAX_TEXT)}; {given(odd[0])} would not stay one value in such a list."
+        )
+        raise BadArgument(name, message, "Give the whole list as a text.")
+    listed = (", " if ", " in text else ",").join(items)
+    return f"{ends[0]}{listed}{ends[1]}" if ends else listed
 
 
 def _is_text(argument: Argument) -> bool:
@@ -558,14 +594,19 @@ def _refused(
     return BadArgument(name, f"{shown} is no argument of this job.", hint)
 
 
+def _plain_name(name: str) -> str:
+    """Return the name of an argument of a command that may be named as the command takes it: ``--max-lr``."""
+    named = name.lstrip("-+")
+    return named.replace("-", "_") if name.startswith("-") else named
+
+
 def _with_option(argv: Sequence[str], name: str, text: str) -> list[str]:
     """Return a command in which an argument has another value, or is added if it is named like an option."""
-    named = name.lstrip("-+")
-    plain = named.replace("-", "_") if name.startswith("-") else named
+    plain = _plain_name(name)
     found = [each for each in _found(argv) if each.name == plain]
     if len(found) == 1:
         return _changed_words(argv, found[0], text)
-    if found or name == named or not _NEW.fullmatch(name):
+    if found or name[:1] not in {"-", "+"} or not _NEW.fullmatch(name):
         raise _refused("command", argv, of_command(argv), plain, adds=True)
     if runs_text(argv):
         message = f"{given(argv[0])} runs a text here, which has no options."
@@ -591,8 +632,7 @@ def _changed_words(argv: Sequence[str], each: _Found, text: str) -> list[str]:
 
 def _without(argv: Sequence[str], name: str) -> list[str]:
     """Return a command without an option. Raises `BadArgument` if it has not this one alone."""
-    named = name.lstrip("-+")
-    plain = named.replace("-", "_") if name.startswith("-") else named
+    plain = _plain_name(name)
     found = [each for each in _found(argv) if each.name == plain]
     if len(found) != 1:
         raise _refused("command", argv, of_command(argv), plain)

@@ -82,6 +82,11 @@ def amount_words(amount: Amount) -> str:
     return "none" if amount is None else str(amount)
 
 
+def typed_amount(amount: Mapping[str, int | None]) -> str:
+    """Return a table as commands take it: ``t4=4,a100=none``."""
+    return ",".join(f"{name}={amount_words(number)}" for name, number in amount.items())
+
+
 def gpus_words(amount: Amount) -> str:
     """Return an amount with its noun: ``4 GPUs``, ``1 t4 GPU and 2 a100 GPUs``; types without any are left out."""
     if not isinstance(amount, Mapping):

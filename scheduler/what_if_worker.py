@@ -16,7 +16,7 @@ import msgspec
 
 from springtide.scheduler.process_tuning import loading
 from springtide.scheduler.scenario import Scenario, parse
-from springtide.scheduler.simulate.what_if import ImpossibleError, changed, outcome
+from springtide.scheduler.simulate.what_if import ImpossibleError, changed, difference, outcome
 from springtide.scheduler.wire.past import PastChanges, PastOutcome
 
 NICE = 10
@@ -36,11 +36,15 @@ class PastQuestion(msgspec.Struct, frozen=True):
 
 
 class PastProgress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of the answer: the part of the work that is done, and in the last line both outcomes or an error."""
+    """A line of the answer: the part of the work that is done, and in the last line both outcomes or an error.
+
+    With the outcomes is the ``difference`` between the pools in words.
+    """
 
     progress: float
     unchanged: PastOutcome | None = None
     changed: PastOutcome | None = None
+    difference: list[str] = []
     impossible: str = ""
 
 
@@ -59,7 +63,8 @@ def answer(question: PastQuestion, tell: Callable[[PastProgress], None]) -> None
         return lambda part: tell(PastProgress(round((done + part) / len(parts), 3)))
 
     found = [outcome(part, question.known, passed(done)) for done, part in enumerate(parts)]
-    tell(PastProgress(1.0, unchanged=question.unchanged or found[0], changed=found[-1]))
+    said = difference(scenario, other, question.changes)
+    tell(PastProgress(1.0, unchanged=question.unchanged or found[0], changed=found[-1], difference=said))
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:

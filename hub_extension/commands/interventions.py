@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -23,8 +24,15 @@ NO_VALUE = "none"
 UNBOUNDED: Final = {"quota": "an unlimited quota", "limit": "no limit", "build_quota": "an unlimited build quota"}
 
 
+_TYPED: Final = re.compile(r"\s*(?P<type>[^\s=]+)\s*=\s*(?P<gpus>[+-]?\d+|none)\s*")
+_SHOWN: Final = re.compile(r"\s*(?P<gpus>[+-]?\d+|none)\s+(?P<type>[^\s=]+)\s*")
+
+
 class Amount(click.ParamType[Any]):
-    """A number of GPUs, or a table by GPU type such as ``a100=2,t4=4``; ``none`` for no bound."""
+    """A number of GPUs, or a table by GPU type such as ``a100=2,t4=4``; ``none`` for no bound.
+
+    A table may also be written as screens show it: ``2 a100, 4 t4``.
+    """
 
     name = "gpus"
 
@@ -32,12 +40,11 @@ class Amount(click.ParamType[Any]):
         """Return the number, the table or ``none``, or fail with the given text and examples."""
         if not isinstance(value, str) or value == NO_VALUE:
             return value
-        parts = [part.partition("=") for part in value.split(",")]
-        try:
-            if "=" not in value:
-                return int(value)
-            table = [(name.strip(), None if number == NO_VALUE else int(number)) for name, _, number in parts]
-        except ValueError:
+        if re.fullmatch(r"\s*[+-]?\d+\s*", value):
+            return int(value)
+        parts = [_TYPED.fullmatch(part) or _SHOWN.fullmatch(part) for part in value.split(",")]
+        table = [(part["type"], None if part["gpus"] == NO_VALUE else int(part["gpus"])) for part in parts if part]
+        if len(table) < len(parts):
             self.fail(f"{given(value)} is no number of GPUs such as 4, a100=2,t4=4 or {NO_VALUE}.", param, ctx)
         names = [name for name, _ in table]
         twice = next((name for name in names if names.count(name) > 1), None)

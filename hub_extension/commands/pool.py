@@ -11,6 +11,7 @@ import msgspec
 from springtide.hub_extension.commands.bulk import on_each
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
 from springtide.hub_extension.commands.times import end_words, until_option
+from springtide.scheduler.budgets import BeyondBudget
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import (
     AWAY,
@@ -63,7 +64,7 @@ def projects(*, as_json: bool) -> None:
         return
     rows = [row for path, project in as_tree(pool.projects) for row in project_rows(path, project, pool)]
     print_table(header(pool), rows, empty="No projects. An admin makes them on Springtide's admin page.")
-    for line in (*freeze_lines(pool.projects), *ending_lines(pool.projects)):
+    for line in (*freeze_lines(pool.projects), *ending_lines(pool.projects), *budget_lines(pool.projects)):
         click.echo(one_line(line))
 
 
@@ -83,6 +84,13 @@ def ending_lines(views: Iterable[ProjectView]) -> Iterator[str]:
             refused = f" It could not return so far: {ending.refused}" if ending.refused else ""
             before = value_words(ending.before)
             yield f"{name} of {view.name}: {before} again at {with_offset(ending.until)}.{refused}"
+
+
+def budget_lines(views: Iterable[ProjectView]) -> Iterator[str]:
+    """Yield a line for each project that has spent its budget: what that does to its jobs."""
+    for view in views:
+        if view.spent_budget is not None:
+            yield f"{view.name}: {view.spent_budget.text}"
 
 
 @click.command("default-project")
@@ -125,7 +133,7 @@ def header(pool: PoolView) -> tuple[str, ...]:
 def project_rows(path: str, project: ProjectView, pool: PoolView) -> list[tuple[object, ...]]:
     """Return the lines of the projects' table: one, or one for each GPU type if the pool has several."""
     if not pool.by_type and not pool.build_by_type:
-        return [(path, *_numbers(project), project.build_quota, project.ranges.words())]
+        return [(path, *_numbers(project, project), project.build_quota, project.ranges.words())]
     train: Mapping[str, ProjectView | TypeNumbers] = project.by_type or {"".join(pool.gpu_types): project}
     build = project.build_by_type or _build_quota(project, pool)
     rows: list[tuple[object, ...]] = []
@@ -136,7 +144,7 @@ def project_rows(path: str, project: ProjectView, pool: PoolView) -> list[tuple[
             (
                 path if first else "",
                 gpu_type,
-                *(_numbers(numbers) if numbers is not None else ("",) * 6),
+                *(_numbers(project, numbers) if numbers is not None else ("",) * 6),
                 build.get(gpu_type, ""),
                 project.ranges.words() if first else "",
             )
@@ -150,14 +158,19 @@ def _build_quota(project: ProjectView, pool: PoolView) -> dict[str, int]:
     return {types[0]: project.build_quota} if types else {}
 
 
-def _numbers(of: ProjectView | TypeNumbers) -> tuple[object, ...]:
+def _numbers(project: ProjectView, of: ProjectView | TypeNumbers) -> tuple[object, ...]:
+    """Return the numbers of a project, in all or of a type: a spent budget may make its quota its limit."""
+    limits = [of.limit]
+    if project.spent_budget is not None and project.spent_budget.beyond == BeyondBudget.NO_BORROWING:
+        limits.append(of.quota)
+    limit = min((each for each in limits if each is not None), default=None)
     return (
         "none" if of.quota is None else of.quota,
         of.held,
         of.borrowed,
         of.waiting,
         of.fair_share,
-        "none" if of.limit is None else of.limit,
+        "none" if limit is None else limit,
     )
 
 
@@ -444,7 +457,7 @@ def screen(pool: PoolView) -> Iterator[str]:
         of_types: Mapping[str, ProjectView | TypeNumbers] = view.by_type or {"": view}
         for at, (gpu_type, of) in enumerate(of_types.items()):
             names = ((path if at == 0 else ""), gpu_type) if several else (path,)
-            rows.append((*names, *_numbers(of)[:4], project_bar(of)))
+            rows.append((*names, *_numbers(view, of)[:4], project_bar(of)))
     heads = (
         *(("PROJECT", "TYPE", *PROJECT_HEADER[1:5]) if several else PROJECT_HEADER[:5]),
         "# held, / borrowed, . waiting, _ left of the quota |",

@@ -12,7 +12,7 @@ import click
 
 from springtide.hub_extension.commands.interventions import NO_VALUE as NO_BOUND
 from springtide.hub_extension.commands.interventions import Amount
-from springtide.hub_extension.commands.text import json_option, print_json, print_table, say
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, say
 from springtide.hub_extension.commands.times import LastMoment, Moment
 from springtide.scheduler.client import Client
 from springtide.scheduler.model import Order, Surplus
@@ -159,6 +159,8 @@ def _show(found: PastComparison) -> None:
         f"From {with_offset(found.start)} to {with_offset(found.end)}, simulated: the pool as it was →"
         " as it would have been."
     )
+    if found.difference:
+        click.echo(one_line(f"The other pool: {'; '.join(found.difference)}."))
     click.echo(found.headline)
     click.echo("")
     cost = f"COST {found.currency}".strip()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -15,39 +13,41 @@ import httpx
 import msgspec
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
-from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir, StateError, port_is_free
+from springtide.hub_extension.local_hub.state_dir import StateDir, StateError, port_is_free
 from springtide.hub_extension.web.auth import SERVICE
 
 T = TypeVar("T")
 TIMEOUT = 5.0
 """Time-out of a request, in seconds."""
-API = "/services/springtide/api/v1/"
-PATHS = {SERVICE: f"{API}health", "hub": "/hub/api/", "proxy": "/api/routes"}
+API = "/api/v1/"
+PATHS = {SERVICE: f"{API}health", "hub": "/", "proxy": "/api/routes"}
 
 
 def ports(state: Path) -> Iterator[Finding]:
     """Check the ports of `springtide up`, whether it runs or not."""
-    by_name: dict[str, int] = {}
-    with suppress(OSError, ValueError):
-        by_name = {str(name): int(port) for name, port in json.loads((state / "ports.json").read_text()).items()}
-    if not by_name:
+    addresses = _addresses(state)
+    if not addresses:
         yield note("ports", f"`springtide up` has not run in {state} yet.", "Its first start chooses ports.")
         return
     running = _hub_runs(state)
-    for name, port in sorted(by_name.items()):
-        if name not in PATHS:
-            continue
+    for name, url in sorted(addresses.items()):
+        port = urlsplit(url).port
         if running:
-            yield from _answers(name, f"http://{LOOPBACK}:{port}{PATHS[name]}")
-        elif not port_is_free(port):
+            yield from _answers(name, f"{url.rstrip('/')}{PATHS[name]}")
+        elif port is not None and not port_is_free(port):
             yield problem(
                 "ports",
                 f"The hub does not run, and another program uses port {port}, which is that of its {name}.",
-                f"Stop that program (ss -ltnp 'sport = :{port}'), or remove {state / 'ports.json'} and restart "
-                "the notebooks.",
+                f"Stop that program (ss -ltnp 'sport = :{port}'); or give the {name} another port, in the "
+                f"configuration or by removing {state / 'ports.json'}, and restart the notebooks.",
             )
     if not running:
         yield note("hub", f"No hub runs on {state}.", "springtide up")
+
+
+def _addresses(state: Path) -> dict[str, str]:
+    """Return the addresses of the hub of a state directory; none if it has not run."""
+    return StateDir(state).addresses() if (state / "hub").is_dir() else {}
 
 
 def _hub_runs(state: Path) -> bool:
@@ -63,10 +63,9 @@ def _hub_runs(state: Path) -> bool:
 def answer_of_service(state: Path, path: str, of: type[T]) -> T | None:
     """Return the answer of the service of `springtide up` below its API, None if there is none."""
     try:
-        port = int(json.loads((state / "ports.json").read_text())[SERVICE])
         token = (state / "service-token").read_text().strip()
         headers = {"Authorization": f"token {token}"}
-        url = f"http://{LOOPBACK}:{port}{API}{path}"
+        url = f"{_addresses(state)[SERVICE]}{API}{path}"
         answer = httpx.get(url, headers=headers, timeout=TIMEOUT, trust_env=False)
         answer.raise_for_status()
         return msgspec.json.decode(answer.content, type=of)

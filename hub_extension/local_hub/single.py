@@ -75,7 +75,7 @@ def prepare(
     """
     state = StateDir(Path(state_dir))
     c.JupyterHub.bind_url = f"http://{LOOPBACK}:{port}"
-    c.JupyterHub.hub_bind_url = f"http://{LOOPBACK}:{hub_port}"
+    c.JupyterHub.hub_ip, c.JupyterHub.hub_port = LOOPBACK, hub_port
     c.JupyterHub.db_url = f"sqlite:///{state.hub / 'jupyterhub.sqlite'}"
     c.JupyterHub.cookie_secret_file = str(state.hub / "cookie-secret")
     c.JupyterHub.cleanup_servers = False

@@ -12,7 +12,7 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from springtide.scheduler.executors.supervisor.table import ENDED, process
@@ -65,6 +65,24 @@ class StateDir:
     def password_file(self) -> Path:
         """File that holds the `password`."""
         return self.path / "password"
+
+    @property
+    def addresses_file(self) -> Path:
+        """File that holds the `addresses`."""
+        return self.hub / "addresses.json"
+
+    def addresses(self) -> dict[str, str]:
+        """Return the URLs of the parts of the hub that runs, or ran last, by name; none before the first start."""
+        try:
+            known = json.loads(self.addresses_file.read_text())
+            return {str(name): str(url) for name, url in known.items()}
+        except (OSError, ValueError, AttributeError):
+            return {}
+
+    def note_addresses(self, urls: Mapping[str, str]) -> None:
+        """Keep the URLs of the parts of the hub that starts, by name. Raises `StateError` if that fails."""
+        with _written(self.addresses_file):
+            _replace(self.addresses_file, json.dumps(urls))
 
     def obstacle(self) -> str | None:
         """Return why nothing can be written into the directory, as a sentence with a hint; None if that works."""

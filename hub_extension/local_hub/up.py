@@ -113,6 +113,7 @@ class Hub(JupyterHub):
         """Read the configuration and prepare all parts. What they are made of stays: it is no garbage."""
         with loading():
             await super().initialize(*arguments, **options)
+        StateDir(Path(os.environ[STATE_DIR])).note_addresses(addresses_of(self))
 
     def init_proxy(self) -> None:
         """Pass the allowed host names to Springtide's proxy; another proxy is not changed."""
@@ -313,6 +314,13 @@ def address_of(hub: JupyterHub) -> str:
     base: str = hub.base_url
     address: str = f"{hub.subdomain_host}{base}" if hub.subdomain_host else hub.proxy.public_url
     return address.rstrip("/")
+
+
+def addresses_of(hub: JupyterHub) -> dict[str, str]:
+    """Return the URLs below which the service, the hub's API and that of its proxy answer on this machine."""
+    urls = {SERVICE: hub.config.BuildQuota.service_url, "hub": hub.hub.api_url}
+    proxy = getattr(hub.proxy, "api_url", "")
+    return {**urls, "proxy": proxy} if proxy else urls
 
 
 def _accounts(mode: str) -> str:

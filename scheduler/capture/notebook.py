@@ -42,6 +42,8 @@ from springtide.scheduler.capture.parameter_cells import (
     obstacle,
     tags,
 )
+from springtide.scheduler.capture.parameter_cells import parameters as parameters_in
+from springtide.scheduler.capture.parameter_types import only_kind
 from springtide.scheduler.capture.program import Here
 from springtide.scheduler.capture.project import Project
 from springtide.scheduler.wording import article, given, listed
@@ -71,7 +73,8 @@ print(json.dumps(sorted(KernelSpecManager().find_kernel_specs())))
 def capture_words(words: Sequence[str], here: Here) -> Captured:
     """Capture the words of a command line: a notebook with its parameters, or a command."""
     if words and names_notebook(words[0]):
-        return with_parameters(capture_notebook(Path(words[0]), here), parameters_of_words(words[1:]))
+        captured = capture_notebook(Path(words[0]), here)
+        return with_parameters(captured, _values_of(captured, parameters_of_words(words[1:])))
     return capture_command(words, here)
 
 
@@ -80,29 +83,37 @@ def names_notebook(word: object) -> bool:
     return isinstance(word, (str, Path)) and str(word).endswith(".ipynb")
 
 
-def parameters_of_words(words: Sequence[str]) -> dict[str, Any]:
-    """Return the parameters in the words after a notebook: ``-p NAME VALUE``, as papermill takes them.
+def parameters_of_words(words: Sequence[str]) -> dict[str, str]:
+    """Return the texts of the parameters in the words after a notebook: ``-p NAME VALUE``, as for papermill.
 
     Raises `CaptureError` for other words.
     """
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, str] = {}
     for place in range(0, len(words), 3):
         flag, *pair = words[place : place + 3]
         if flag not in FLAGS or len(pair) != 2:
             rest = given(" ".join(words[place:]))
             msg = f"After a notebook come its parameters, each as -p NAME VALUE, and {rest} is none of these."
             raise CaptureError(msg)
-        parameters[pair[0]] = _typed(pair[1])
+        parameters[pair[0]] = pair[1]
     return parameters
 
 
-def _typed(text: str) -> Any:
-    """Return the value of a word, as papermill reads it: a bool, None, a number, or text."""
+def _values_of(captured: Captured, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of words for the parameters of a notebook: a number for a text is its text."""
+    kinds = {each.name: only_kind(each.type) for each in parameters_in(json.loads(_content(captured))["cells"])}
+    return {name: _typed(text, kinds.get(name, "")) for name, text in texts.items()}
+
+
+def _typed(text: str, kind: str) -> Any:
+    """Return the value of a word, as papermill reads it: a bool, None, a number, or text; all but None a text."""
+    if text != "None" and kind == "str":
+        return text
     if text in {"True", "False", "None"}:
         return ast.literal_eval(text)
-    for kind in (int, float):
+    for number in (int, float):
         try:
-            return kind(text)
+            return number(text)
         except ValueError:
             continue
     return text

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from springtide.scheduler.arguments import Argument, BadArgument, is_literal, literal, typed_value
 from springtide.scheduler.capture.arguments import rendered
-from springtide.scheduler.capture.parameter_types import misfit
+from springtide.scheduler.capture.parameter_types import OF_NOTEBOOKS, misfit
 from springtide.scheduler.capture.set_names import set_names
 from springtide.scheduler.wording import as_python
 
@@ -111,7 +111,7 @@ def typed_parameters(cells: Cells, typed: Mapping[str, str]) -> tuple[dict[str, 
         except BadArgument as error:
             problems[name] = f"{error.message} {OTHER_TYPE}"
             continue
-        if wrong := misfit(name, _expected_of(parameter), value):
+        if wrong := misfit(name, _expected_of(parameter), value, OF_NOTEBOOKS):
             problems[name] = f"{wrong} {OTHER_TYPE}"
         else:
             values[name] = value
@@ -125,7 +125,8 @@ def misfits(cells: Cells, values: Mapping[str, Any]) -> list[str]:
     A default that is a whole number lets any number fit.
     """
     known = {each.name: _expected_of(each) for each in parameters(cells)}
-    return [wrong for name, value in values.items() if (wrong := misfit(name, known.get(name, ""), value))]
+    found = (misfit(name, known.get(name, ""), value, OF_NOTEBOOKS) for name, value in values.items())
+    return [wrong for wrong in found if wrong]
 
 
 def _expected_of(parameter: Parameter) -> str:

@@ -135,8 +135,8 @@ def pause_words(request: Submission, captured: Captured) -> str:
     flags = sorted({flag for each in found for flag in each.flags})
     if flags and set(resumes) <= set(RESUMES.values()) and not any(flag in request.argv for flag in flags):
         return (
-            f"{name} knows {listed(flags)}: name its arguments in the option resume, such as --resume "
-            f"'{flags[0]} {{checkpoint}}', so that it gets them after a pause."
+            f"{name} knows {listed(flags)}: name its arguments in the option resume, such as "
+            f"“{flags[0]} {{checkpoint}}”, so that it gets them after a pause."
         )
     if resumes:
         return f"Signs that {name} resumes after a pause: {listed(resumes)}. Whether it does is not checked."

@@ -81,7 +81,7 @@ def place_of(name: str, fork: AttemptSpec, places: JobPlaces, seen: JobPlaces) -
         raise ExecutorError(
             f"The job runs in the folder {given(str(cwd), LONG_GIVEN)} itself, so a fork cannot have its own "
             f"{given(name, LONG_GIVEN)} there. Give it arguments with {PLACEHOLDER}, which is then the path of "
-            f"its copy, such as --resume '--resume-from {PLACEHOLDER}'."
+            f"its copy, such as “--resume-from {PLACEHOLDER}”."
         )
     return Place(seeds / name, str(seen.checkpoints / SEEDS / name))
 

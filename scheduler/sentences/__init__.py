@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from springtide.scheduler.model import Reason
 from springtide.scheduler.sentences.acts import ACTS
 from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
-from springtide.scheduler.sentences.budgets import BUDGETS, SAYS_IT, budget_amount, over_budget
+from springtide.scheduler.sentences.budgets import BUDGETS, SAYS_IT, budget_amount, budget_spent, over_budget
 from springtide.scheduler.sentences.change_requests import CHANGE_REQUESTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
@@ -54,6 +54,7 @@ __all__ = [
     "alternative_words",
     "brief_headline",
     "budget_amount",
+    "budget_spent",
     "fork_text",
     "headline",
     "joined",

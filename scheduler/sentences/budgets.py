@@ -30,6 +30,12 @@ def budget_amount(value: float, unit: str, currency: str) -> str:
     return f"{money(value)} {of}".rstrip()
 
 
+def budget_spent(p: Params) -> str:
+    """Return what a spent budget does to the jobs of its project, without its amounts, as a sentence."""
+    beyond = _BEYOND[BeyondBudget(str(p.get("budget_beyond")))]
+    return f"The {_budget(p)} is spent: {beyond}{_until(p)}."
+
+
 def over_budget(p: Params) -> Sentences:
     """Yield which project is over its budget, if the parameters name one, and what that does to its jobs."""
     if p.get("budget_of"):

@@ -8,7 +8,7 @@ from springtide.scheduler.wording import quoted
 
 NOT_PASSED = (
     "Nothing passes the checkpoint to its command: it continues if it finds the file by itself, or with the "
-    "option resume, such as --resume '--resume {checkpoint}'."
+    "option resume, such as “--resume {checkpoint}”."
 )
 
 

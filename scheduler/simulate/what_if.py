@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.model import Amount, Job, Node, Phase
 from springtide.scheduler.scenario import Scenario
 from springtide.scheduler.scenario.shape import ChangePart
@@ -17,7 +18,7 @@ from springtide.scheduler.simulate.load import load_of, settings_of
 from springtide.scheduler.simulate.run import simulate
 from springtide.scheduler.simulate.virtual import Costs, Course
 from springtide.scheduler.wire.past import MoreNodes, PastChanges, PastFigures, PastOutcome
-from springtide.scheduler.wording import count, given, plural
+from springtide.scheduler.wording import count, duration, given, plural
 
 HOUR = 3_600.0
 
@@ -58,6 +59,23 @@ def changed(scenario: Scenario, changes: PastChanges) -> Scenario:
     )
     surplus = changes.surplus or scenario.surplus
     return replace(scenario, projects=projects, changes=later, settings=settings, surplus=surplus)
+
+
+def difference(scenario: Scenario, other: Scenario, changes: PastChanges) -> list[str]:
+    """Return in words what is another in the ``other`` scenario, which the changes have made of it."""
+    before, after = ({node.name: node for node in each.nodes} for each in (scenario, other))
+    said = []
+    for gpu_type, more in changes.nodes.items():
+        here, there = (before, after) if more.count < 0 else (after, before)
+        nodes = [node for name, node in here.items() if name not in there and node.gpu_type == gpu_type]
+        gpus = count(sum(node.gpus for node in nodes), f"{gpu_type} GPU")
+        said.append(f"{count(len(nodes), 'node')} with {gpus} {'fewer' if more.count < 0 else 'more'}")
+    said += [f"quota of {given(name)} {amount_words(amount)}" for name, amount in changes.quota.items()]
+    said += [f"limit of {given(name)} {amount_words(amount)}" for name, amount in changes.limit.items()]
+    said += [] if changes.order is None else [f"order {changes.order.value}"]
+    said += [] if changes.surplus is None else [f"surplus {changes.surplus.value}"]
+    said += [] if changes.min_runtime is None else [f"minimum run time {duration(changes.min_runtime)}"]
+    return said
 
 
 def _amount(

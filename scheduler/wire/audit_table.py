@@ -19,7 +19,7 @@ TIMES: Final = frozenset({"until", "start", "end"})
 COLUMNS: Final = ("id", "at", "who", "what", "project", "subject", "before", "after")
 DURATIONS: Final = frozenset({"tell_after", "notice", "unused", "time_limit"})
 """Names of durations among the values of entries, in seconds."""
-ABOUT: Final = frozenset({"user", "name"})
+ABOUT: Final = frozenset({"user", "name", "wanted"})
 """Values before a change that say what it is about, and that nothing follows."""
 DATA: Final = frozenset({"age", "every"})
 """Values that an undo needs, and that other values of the entry say in words, or that say nothing to people."""
@@ -53,6 +53,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any], dated: Callable
     """
     spans = [(values["start"], values["end"]) for values in (before, after) if {"start", "end"} <= values.keys()]
     precise = any(is_short(*span) for span in spans)
+    is_before = not after and not ABOUT.issuperset(before)
     said = []
     for name in dict.fromkeys((*before, *after)):
         if name in DATA or all(_is_unsaid(values.get(name, "")) for values in (before, after)):
@@ -68,7 +69,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any], dated: Callable
             said.append(f"{title} {was} → {now}")
         else:
             said.append(f"{title} {was}{'' if name in ABOUT or not after else ' → none'}")
-    return f"{'' if after or not said else 'before: '}{', '.join(said)}"
+    return f"{'before: ' if is_before and said else ''}{', '.join(said)}"
 
 
 def _is_unsaid(value: object) -> bool:

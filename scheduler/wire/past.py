@@ -83,7 +83,8 @@ class PastOutcome(Answer, frozen=True, kw_only=True):
 class PastComparison(Answer, frozen=True, kw_only=True):
     """The pool as it was beside the other one, both simulated, from ``start`` to ``end``.
 
-    ``headline`` compares them in words; ``notes`` say what the simulation leaves out.
+    ``headline`` compares them in words; ``notes`` say what the simulation leaves out. ``difference`` says what is
+    another in the other pool, such as ``2 nodes with 20 a100 GPUs more``.
     """
 
     start: float
@@ -92,6 +93,7 @@ class PastComparison(Answer, frozen=True, kw_only=True):
     unchanged: PastOutcome
     changed: PastOutcome
     notes: list[str]
+    difference: list[str] = []
     currency: str = ""
     """The currency of costs; empty if none is set."""
     simulated: bool = False

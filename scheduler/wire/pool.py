@@ -191,6 +191,13 @@ class TypeNumbers(Answer, frozen=True, kw_only=True):
     waiting: int
 
 
+class SpentBudget(Answer, frozen=True, kw_only=True):
+    """A budget that is spent: ``beyond`` is that of `BudgetRequest`, ``text`` what it does, in a sentence."""
+
+    beyond: str
+    text: str
+
+
 class ProjectView(Answer, frozen=True, kw_only=True):
     """A project as bars show it. ``colour`` is its index in the palette; it never changes.
 
@@ -226,6 +233,8 @@ class ProjectView(Answer, frozen=True, kw_only=True):
     freeze: FreezeView | None = None
     endings: dict[str, EndingView] = {}
     """The fields whose present values end by themselves."""
+    spent_budget: SpentBudget | None = None
+    """The budget of this month, once it is spent."""
     notes: list[str] = []
     """What a change of it brings about elsewhere, in sentences; only in the answer to that change."""
 

@@ -159,7 +159,7 @@ def test_a_value_that_its_parameter_cannot_have_is_refused_as_typed_and_as_given
         said = f"{name} is {text.replace(chr(39), '“', 1).replace(chr(39), '”')}; expected {expected}."
         assert (values, problems) == ({}, {name: f"{said} {OTHER_TYPE}"})
         assert misfits(cells, {name: ast.literal_eval(text)}) == [said]
-    fine = {"epochs": 4, "steps": 0.5, "rate": 1, "fast": 0, "name": 10, "other": 2.5}
+    fine = {"epochs": 4, "steps": 0.5, "rate": 1, "fast": True, "name": "sgd", "other": 2.5}
     assert misfits(cells, {"steps": "many"}) == ["steps is “many”; expected a number."]
     assert typed_parameters(cells, {"steps": "0.5"}) == ({"steps": 0.5}, {})
     assert misfits(cells, {**fine, "rate": None}) == misfits(cells, fine) == []

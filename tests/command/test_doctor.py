@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from hubs.hub_people import Hub
+from hubs.hub_process import HubProcess
+from servers.ports import free_port
 
 from springtide.hub_extension.command import main
 from springtide.hub_extension.doctor import machine, network
@@ -78,6 +80,25 @@ def test_the_hub_that_runs_is_sound(hub: Hub) -> None:
     assert {check: found[check]["status"] for check in ("hub", "proxy", "springtide")} == dict.fromkeys(
         ("hub", "proxy", "springtide"), "ok"
     )
+
+
+@pytest.mark.hub
+def test_a_hub_with_addresses_of_its_configuration_is_sound_and_has_them(tmp_path: Path) -> None:
+    ports = {name: free_port() for name in ("springtide", "hub", "proxy")}
+    config = (
+        f"c.Springtide.port = {ports['springtide']}\nc.JupyterHub.hub_port = {ports['hub']}\n"
+        f"c.ConfigurableHTTPProxy.api_url = 'http://127.0.0.1:{ports['proxy']}'\n"
+    )
+    hub = HubProcess(tmp_path / "state", config=config)
+    try:
+        hub.start()
+        code, found = examined(hub.state_dir, config=config)
+        said = CliRunner().invoke(main, ["doctor", "--state-dir", str(hub.state_dir)]).output
+    finally:
+        hub.stop()
+    assert (code, problems(found)) == (0, [])
+    for name, port in ports.items():
+        assert f"The {name} answers at http://127.0.0.1:{port}/" in said
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -167,7 +188,7 @@ def taken() -> Iterator[int]:
 
 
 def test_a_port_that_another_program_took_is_named(state: Path, taken: int) -> None:
-    (state / "ports.json").write_text(json.dumps({"springtide": taken}))
+    StateDir(state).note_addresses({"springtide": f"http://127.0.0.1:{taken}/services/springtide"})
     code, found = examined(state)
     assert (code, problems(found)) == (1, ["ports"])
     assert f"another program uses port {taken}" in found["ports"]["said"]
@@ -175,7 +196,7 @@ def test_a_port_that_another_program_took_is_named(state: Path, taken: int) -> N
 
 
 def test_a_service_that_does_not_answer_is_said(state: Path, taken: int) -> None:
-    (state / "ports.json").write_text(json.dumps({"hub": 1}))
+    StateDir(state).note_addresses({"hub": "http://127.0.0.1:1/hub/api"})
     with StateDir(state).locked():
         code, found = examined(state)
     assert code == 1

@@ -6,9 +6,12 @@ import re
 from datetime import datetime
 from functools import partial
 
+import click
 import pytest
 from hubs.hub_people import until
 from programs.terminal import Run
+
+from springtide.hub_extension.commands.interventions import Amount
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 WHY = "Its data may not be used."
@@ -302,6 +305,27 @@ def test_an_incomplete_booking_is_a_usage_error(run: Run, words: list[str], mess
 def test_wrong_numbers_and_times_are_refused(run: Run, words: list[str], message: str) -> None:
     done = run(*words, user="admin")
     assert (done.code, message in done.err) == (2, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("4", 4),
+        ("none", "none"),
+        ("a100=2,t4=4", {"a100": 2, "t4": 4}),
+        ("a100=2, t4=none", {"a100": 2, "t4": None}),
+        ("2 a100, 4 t4", {"a100": 2, "t4": 4}),
+        ("2 a100,none t4", {"a100": 2, "t4": None}),
+    ],
+)
+def test_gpus_by_type_are_typed_with_equals_signs_or_as_screens_show_them(text: str, amount: object) -> None:
+    assert Amount().convert(text, None, None) == amount
+
+
+@pytest.mark.parametrize("text", ["", "a100", "4,", "2 a100, 4", "a100=", "=4", "a100 t4=2"])
+def test_other_amounts_are_refused_with_examples(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"is no number of GPUs such as 4, a100=2,t4=4 or none\."):
+        Amount().convert(text, None, None)
 
 
 def test_an_admin_gives_a_project_a_budget_shows_it_and_takes_it_away(run: Run) -> None:

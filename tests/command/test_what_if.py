@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,8 @@ def test_another_pool_is_shown_beside_the_one_that_was(run: Run) -> None:
     done = run("what-if", "--last", "1h", "--nodes", "simulated=+1", "--order", "first-come", user="admin")
     assert done.code == 0, done.err
     assert "as it was → as it would have been" in done.out
+    said = r"^The other pool: 1 node with \d+ simulated GPUs? more; order first-come\.$"
+    assert re.search(said, done.out, re.MULTILINE)
     head = next(line for line in done.out.splitlines() if line.startswith("PROJECT"))
     assert head.split()[1:4] == ["WAIT", "50", "%"]
     assert any(line.startswith("POOL ") for line in done.out.splitlines())

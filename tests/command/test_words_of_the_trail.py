@@ -45,6 +45,9 @@ BUDGET = {"amount": 100.0, "unit": "gpu-hours", "beyond": "tell"}
         ({"why": "", "finish": False, "until": 0.0}, {}, "before: until 1970-01-01 00:00 UTC"),
         ({"why": "fw2", "finish": False}, {"why": "", "finish": True}, "why fw2 → none, finish no → yes"),
         ({"build_quota": 0}, {"build_quota": 1}, "build quota 0 → 1"),
+        ({"wanted": "1 t4 for “nora”"}, {"reason": "ok"}, "wanted 1 t4 for “nora”, reason ok"),
+        ({"wanted": "2 t4"}, {"granted": "1 t4", "reason": "ok"}, "wanted 2 t4, granted 1 t4, reason ok"),
+        ({"wanted": "1 t4 for “nora”"}, {}, "wanted 1 t4 for “nora”"),
         ({"members": []}, {"members": ["joe"]}, "members none → joe"),
     ],
 )

@@ -380,7 +380,7 @@ async def test_a_quota_that_is_changed_during_a_booking_is_what_was_typed_after_
 async def test_two_bookings_do_not_lend_the_same_gpus(two):
     await booked(two, project="susan", gpus=1, lends={"joe": 2})
     with pytest.raises(
-        Refusal, match="“joe” would lend 3 GPUs of a quota of 2 by all bookings together"
+        Refusal, match=r"“joe” would lend 3 GPUs of a quota of 2 by booking \d+ \(for “susan”\) and this booking\."
     ) as refused:
         await booked(two, project="jemma", gpus=1, lends={"joe": 1})
     assert (refused.value.status, refused.value.field) == (409, "lends")
@@ -393,9 +393,12 @@ async def test_two_bookings_do_not_lend_the_same_gpus(two):
 @pytest.mark.parametrize("start", [0, 2])
 async def test_a_project_keeps_what_it_lends_by_a_booking(two, start):
     await booked(two, project="susan", gpus=2, lends={"joe": 2}, start=start)
-    with pytest.raises(Refusal, match="“joe” would lend 2 GPUs of a quota of 1 by bookings") as refused:
+    (number,) = numbers(two)
+    message = rf"“joe” would lend 2 GPUs of a quota of 1 by booking {number} \(for “susan”\)\."
+    with pytest.raises(Refusal, match=message) as refused:
         await two.engine.edit_project("joe", wire.ProjectEdit(quota=1), "admin", members={})
     assert (refused.value.status, refused.value.field) == (409, "quota")
+    assert refused.value.hint == f"Let it keep what it lends, or change or cancel booking {number} first."
     await two.engine.edit_project("joe", wire.ProjectEdit(quota=3), "admin", members={})
     await two.later((start + 1) * HOUR)
     assert quota(two, "joe") == 3
@@ -836,6 +839,16 @@ async def test_a_preview_says_whose_jobs_would_be_paused_and_books_nothing(two):
     paused = [job.id for job in lent if (await two.job(job.id)).state == "paused"]
     assert len(paused) == 4
     assert made.booking.number in numbers(two)
+
+
+async def test_a_preview_of_a_change_of_a_booking_that_holds_does_not_speak_of_its_begin(two):
+    made = await booked(two, project="susan", gpus=2, start=0)
+    (said,) = {
+        each
+        for each in (await preview(two, project="susan", gpus=1, start=None, replaces=made.booking.number)).said
+        if "used all of its quota" in each
+    }
+    assert said == "If “susan” used all of its quota now, no job would be paused for it."
 
 
 async def test_a_preview_of_gpus_that_nobody_borrows_pauses_nobody(two):

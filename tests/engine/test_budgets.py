@@ -9,6 +9,7 @@ import pytest
 from engine_worlds import MemoryExecutor, node
 from pools.all_channels import CHANNELS, EMAIL, WITH_ADDRESS
 
+from springtide.hub_extension.commands.pool import budget_lines, header, project_rows
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests.hub_users import Seen
 from springtide.scheduler.engine.settings import EngineSettings, Retries
@@ -131,7 +132,13 @@ async def test_beyond_it_jobs_run_only_within_the_quota_until_the_month_ends(poo
     assert paused.reason.text.count(spent) == 1
     assert paused.reason.headline == "“susan” was over its budget, which left it 2 GPUs."
     assert view(pool).text == rule
-    assert next(each.limit for each in pool.engine.pool().projects if each.name == "susan") is None
+    seen = pool.engine.pool()
+    susan = next(each for each in seen.projects if each.name == "susan")
+    assert susan.limit is None
+    text = "The budget for January is spent: its jobs run only within its quota until 1970-02-01 00:00."
+    assert susan.spent_budget == wire.SpentBudget(beyond="no-borrowing", text=text)
+    assert list(budget_lines(seen.projects)) == [f"susan: {text}"]
+    assert dict(zip(header(seen), project_rows("susan", susan, seen)[0], strict=True))["LIMIT"] == 2
 
     await pool.restart()
     await pool.idle()
@@ -141,6 +148,7 @@ async def test_beyond_it_jobs_run_only_within_the_quota_until_the_month_ends(poo
     await pool.state(beyond, "running")
     assert view(pool).month == "1970-02"
     assert not view(pool).over
+    assert list(budget_lines(pool.engine.pool().projects)) == []
 
 
 async def test_a_larger_budget_or_none_lets_its_jobs_borrow_again(pool: Any) -> None:

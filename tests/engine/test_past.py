@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from jobs.store_records import attempt, job
 from msgspec import structs
@@ -13,15 +14,15 @@ from msgspec import structs
 from springtide.scheduler.engine.past.anonymous import anonymous
 from springtide.scheduler.engine.past.headline import headline
 from springtide.scheduler.engine.past.scenario import Present, scenario_of
-from springtide.scheduler.model import JobState, Node, Project, Reason, Settings, Worker
+from springtide.scheduler.model import JobState, Node, Order, Project, Reason, Settings, Worker
 from springtide.scheduler.scenario import parse
 from springtide.scheduler.scenario.shape import Document
 from springtide.scheduler.scenario.write import written
-from springtide.scheduler.simulate.what_if import outcome
+from springtide.scheduler.simulate.what_if import changed, difference, outcome
 from springtide.scheduler.store.ledger import EndedFact, FactKind, LedgerEntry
 from springtide.scheduler.store.queries.past import Past
 from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, AuditRecord, JobRecord, TrialRef
-from springtide.scheduler.wire import PastFigures, PastOutcome
+from springtide.scheduler.wire import MoreNodes, PastChanges, PastFigures, PastOutcome
 
 START, END = 1_000.0, 2_000.0
 NODES = (Node("one", 8, "v100"), Node("two", 8, "v100"))
@@ -316,3 +317,27 @@ def test_a_sentence_says_what_differs(after: dict[str, Any], said: str) -> None:
     before = PastOutcome(total=figures(), projects={})
     assert headline(before, structs.replace(before, total=figures(**after))) == said
     assert len(said) <= 90
+
+
+def test_the_other_pool_is_said_in_words() -> None:
+    nodes = [
+        {"name": name, "gpus": gpus, "gpu_type": of}
+        for name, gpus, of in (("a", 10, "a100"), ("b", 8, "t4"), ("c", 4, "t4"))
+    ]
+    projects = [{"name": "vision", "quota": {"a100": 4}}, {"name": "nlp", "quota": {"t4": 2}}]
+    scenario = parse(msgspec.json.encode({"nodes": nodes, "projects": projects, "jobs": []}), "the past")
+    changes = PastChanges(
+        nodes={"a100": MoreNodes(count=2), "t4": MoreNodes(count=-1)},
+        quota={"vision": {"a100": 6}},
+        limit={"nlp": None},
+        order=Order.LEAST_SERVED,
+        min_runtime=120.0,
+    )
+    assert difference(scenario, changed(scenario, changes), changes) == [
+        "2 nodes with 20 a100 GPUs more",
+        "1 node with 4 t4 GPUs fewer",
+        "quota of “vision” 6 a100",
+        "limit of “nlp” none",
+        "order least-served",
+        "minimum run time 2 min",
+    ]

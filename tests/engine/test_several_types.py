@@ -76,7 +76,13 @@ async def test_the_pool_and_the_admin_page_have_sums_of_each_type(two):
         ({"quota": {"t4": 7}}, ["11 t4 GPUs", "8 train t4 GPUs", "by 3 first"]),
         ({"quota": {"t4": 2, "a100": 4}, "limit": None}, ["5 a100 GPUs", "4 train a100 GPUs"]),
         ({"quota": {"a100": 3}}, ["quota of a100 GPUs of “joe” is 3 and its limit 2"]),
-        ({"quota": 3}, ["train GPUs of several types: t4 and a100", "such as 3 t4, 0 a100."]),
+        (
+            {"quota": 3},
+            [
+                "train GPUs of several types: t4 and a100",
+                'such as t4=3,a100=0; in JSON and YAML {"t4": 3, "a100": 0}.',
+            ],
+        ),
         ({"limit": {"h100": 3}}, ["GPU type “h100”", "Types here: t4, a100"]),
         ({"build_quota": {"t4": 2}}, ["3 t4 GPUs", "2 build t4 GPUs"]),
     ],

@@ -79,6 +79,8 @@ def test_bookings_are_shown_to_everybody_and_cancelled_by_admins(visit: Visit, s
     expect(planned).to_contain_text("maintenance of train")
     expect(rows.filter(has_text="maintenance of build")).to_contain_text("daily from 20:00 to 08:00, UTC")
     expect(page.locator(".st-week-row")).to_have_count(2)
+    assert page.locator(".st-week-name").all_inner_texts() == ["build", "train"]
+    assert all(box["width"] >= 8 for bar in page.locator(".st-week-bar").all() if (box := bar.bounding_box()))
     expect(other.get_by_test_id("booking")).to_have_count(2)
     expect(other.get_by_test_id("section-bookings").get_by_role("button")).to_have_count(0)
     for left in (1, 0):
@@ -88,7 +90,10 @@ def test_bookings_are_shown_to_everybody_and_cancelled_by_admins(visit: Visit, s
     expect(page.get_by_test_id("booking-done")).to_contain_text("Cancelled: maintenance of train.")
     page.get_by_test_id("booking-undo").click()
     expect(rows).to_have_count(1)
-    expect(page.get_by_test_id("booking-done")).to_have_count(0)
+    expect(page.get_by_test_id("booking-done")).to_contain_text(
+        "Undone. There is again: maintenance of train, from "
+    )
+    expect(page.get_by_test_id("booking-undo")).to_have_count(0)
 
 
 def test_times_are_whole_in_a_small_window_and_fields_of_a_row_are_at_one_height(
@@ -142,6 +147,7 @@ def test_gpus_are_booked_with_what_that_does_to_others_and_taken_back(visit: Vis
     expect(page.get_by_test_id("booking")).to_contain_text("The deadline.")
     page.get_by_test_id("booking-undo").click()
     expect(page.get_by_test_id("booking")).to_have_count(0)
+    expect(done).to_contain_text("Undone. Cancelled: booking of 2 simulated GPUs for vision, from ")
     assert service.engine.bookings().items == ()
 
 
@@ -225,6 +231,7 @@ def test_a_maintenance_is_made_and_changed_by_keyboard(visit: Visit, service: Se
     assert (changed.nodes, changed.start, changed.end) == (("train",), start, start + 2 * HOUR)
     page.get_by_test_id("booking-undo").click()
     expect(rows).not_to_contain_text("A new fan.")
+    expect(page.get_by_test_id("booking-done")).to_contain_text("Undone. It is again: maintenance of train, from ")
     assert service.engine.bookings().items[0].end == start + HOUR
 
 

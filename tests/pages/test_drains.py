@@ -52,7 +52,7 @@ def test_an_admin_drains_a_node_with_a_reason_that_everybody_sees_and_undrains_i
     done = page.get_by_test_id("drain-done")
     expect(done).to_contain_text("Undrained the node train.")
     done.get_by_test_id("drain-undo").click()
-    expect(done).to_have_count(0)
+    expect(done).to_contain_text("Undone: Undrained the node train.")
     expect(row).to_contain_text("A fan is to be replaced.")
     row.get_by_test_id("node-undrain").click()
     expect(row.get_by_test_id("node-drain")).to_be_visible()

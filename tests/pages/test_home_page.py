@@ -91,7 +91,7 @@ def test_what_is_undrained_from_the_list_is_drained_again_by_undo(visit: Visit, 
     expect(done).to_contain_text("Undrain: GPU 7 of train.")
     expect(need(page, "drain")).to_have_count(0)
     done.get_by_test_id("need-undo").click()
-    expect(done).to_have_count(0)
+    expect(done).to_contain_text("Undone: Undrain: GPU 7 of train.")
     assert {uuid: drain.why for uuid, drain in service.engine.state.gpu_drains.items()} == before
 
 
@@ -139,6 +139,59 @@ def test_numbers_projects_nodes_and_waits_follow_the_pool(visit: Visit, service:
     assert service.run(service.engine.job(waits.id)).hold is not None
 
 
+@pytest.mark.parametrize(("width", "height"), [(1000, 800), (1440, 900), (1920, 1080)])
+def test_the_form_of_a_waiting_job_is_whole_below_its_row_and_escape_closes_it(
+    visit: Visit, service: Service, width: int, height: int
+) -> None:
+    jobs = [service.submit("joe", gpus=8, name=f"too much {number}") for number in range(7)]
+    page = visit("admin", "home", viewport={"width": width, "height": height})
+    rows = ready(page).get_by_test_id("home-wait")
+    expect(rows).to_have_count(6)
+    on_top = """button => {
+        const { left, right, bottom } = button.getBoundingClientRect();
+        const fades = button.closest(".st-home-cut")?.getBoundingClientRect().bottom - 40;
+        return document.elementFromPoint((left + right) / 2, bottom - 4) === button && !(bottom > fades);
+    }"""
+    for at, what, close in (
+        (4, "edit", "Escape"),
+        (5, "edit", "Escape"),
+        (0, "hold", "Escape"),
+        (5, "hold", ""),
+        (0, "edit", ""),
+    ):
+        button = rows.nth(at).get_by_test_id(f"wait-{what}")
+        button.click()
+        form = page.get_by_test_id("intervention")
+        for part in (form.get_by_test_id("intervention-reason"), form.get_by_test_id("intervention-send")):
+            expect(part).to_be_in_viewport(ratio=1)
+        send = form.get_by_test_id("intervention-send")
+        page.wait_for_function(on_top, arg=send.element_handle())
+        area = page.get_by_test_id("home-waits").bounding_box()
+        assert area is not None
+        inside = form.bounding_box()
+        assert inside is not None
+        assert inside["width"] > 0.9 * area["width"]
+        expect(rows).to_have_count(6)
+        if close:
+            page.keyboard.press(close)
+        else:
+            form.get_by_test_id("intervention-close").click()
+        expect(form).to_have_count(0)
+        expect(button).to_be_focused()
+    for job in jobs:
+        service.run(service.engine.cancel(job.id, "joe"))
+
+
+@pytest.mark.usefixtures("drained")
+def test_escape_closes_the_question_of_an_entry(visit: Visit) -> None:
+    page = ready(visit("admin", "home"))
+    need(page, "drain").get_by_test_id("need-undrain").click()
+    expect(need(page, "drain").get_by_test_id("need-not-now")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(need(page, "drain").get_by_test_id("need-question")).to_have_count(0)
+    expect(need(page, "drain").get_by_test_id("need-undrain")).to_be_focused()
+
+
 def test_a_project_opens_beside_with_its_members_limits_and_freeze(visit: Visit, service: Service) -> None:
     page = ready(visit("admin", "home"))
     page.get_by_test_id("open-nlp").click()
@@ -156,6 +209,25 @@ def test_a_project_opens_beside_with_its_members_limits_and_freeze(visit: Visit,
     page.keyboard.press("Escape")
     expect(panel).to_have_count(0)
     expect(page.get_by_test_id("open-nlp")).to_be_focused()
+
+
+def test_the_panel_of_a_project_has_its_budget_and_its_bookings(visit: Visit, service: Service) -> None:
+    budget = wire.BudgetRequest(amount=100, unit="gpu-hours", beyond="no-borrowing")
+    service.run(service.engine.budgets.set("nlp", budget, "admin"))
+    request = wire.BookingRequest(project="vision", gpus=1, lends={"nlp": 1}, end=time.time() + DAY)
+    made = service.run(service.engine.book(request, "admin")).booking
+    page = ready(visit("admin", "home"))
+    panel = page.get_by_test_id("project-panel")
+    page.get_by_test_id("open-nlp").click()
+    expect(panel.get_by_test_id("budget-nlp")).to_contain_text("of 100 GPU-hours")
+    lends = panel.get_by_test_id(f"panel-booking-{made.number}")
+    expect(lends).to_contain_text(f"Booking {made.number} (now): lends 1 simulated GPU to vision, from ")
+    panel.get_by_test_id("panel-close").click()
+    page.get_by_test_id("open-vision").click()
+    has = panel.get_by_test_id(f"panel-booking-{made.number}")
+    expect(has).to_contain_text(f"Booking {made.number} (now): booking of 1 simulated GPU for vision, from ")
+    service.run(service.engine.cancel_booking(made.number, "admin"))
+    service.run(service.engine.budgets.remove("nlp", "admin"))
 
 
 def test_what_ends_soon_is_under_its_day(visit: Visit, service: Service) -> None:

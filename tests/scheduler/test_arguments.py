@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from typing import Any
 
 import pytest
 
@@ -382,7 +383,11 @@ def test_parameters_of_a_notebook_are_sent_along_as_those_of_a_function() -> Non
 
 @pytest.mark.parametrize("kind", ["command", "function"])
 def test_values_of_python_are_typed_as_the_job_takes_them(kind: str) -> None:
-    before = {"name": Argument(value="a"), "rate": Argument(value=0.1)}
+    before = {
+        "name": Argument(value="a"),
+        "rate": Argument(value=0.1),
+        "sizes": Argument(value="3 4" if kind == "command" else "[3, 4]", type="list"),
+    }
     values = {"name": "1", "rate": "auto", "sizes": [1, 2], "amp": True}
     assert typed_of(kind, before, values) == {
         "name": "1",
@@ -393,6 +398,45 @@ def test_values_of_python_are_typed_as_the_job_takes_them(kind: str) -> None:
     for odd in (object(), [object()]):
         with pytest.raises(BadArgument, match="The argument “rate” is"):
             typed_of("function", before, {"rate": odd})
+
+
+@pytest.mark.parametrize(
+    ("command", "value", "after"),
+    [
+        ("python t.py --lrs=0.1,0.2", [0.3, 0.4], "--lrs=0.3,0.4"),
+        ("python t.py --lrs '0.1, 0.2'", (0.3, 0.4), "0.3, 0.4"),
+        ("python t.py --lrs 0.1 0.2", [0.3, 0.4, 0.5], "0.5"),
+        ("python t.py lrs=[1,2]", [3, 4], "lrs=[3,4]"),
+        ("python t.py lrs=[a,b]", ["c"], "lrs=[c]"),
+        ("python t.py lrs=[1,2]", [], "lrs=[]"),
+        ("python t.py \"--lrs=['a', 'b']\"", ["c d", "e"], "--lrs=['c d', 'e']"),
+        ("python t.py --lrs '(1,2)'", (3, 4), "(3,4)"),
+        (f"python t.py lrs=[{','.join(map(str, range(200)))}]", [3, 4], "lrs=[3,4]"),
+    ],
+)
+def test_a_list_has_the_form_of_the_one_in_the_command(command: str, value: list[Any], after: str) -> None:
+    argv = shlex.split(command)
+    for name in ("lrs", "--lrs"):
+        typed = typed_of("command", bounded(arguments_of("command", argv, {})), {name: value})
+        assert changed("command", argv, {}, typed)[0][-1] == after
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "value", "message"),
+    [
+        ("command", "abc", ["a b", "c"], "name was “abc”, a text; “['a b', 'c']” is a list."),
+        ("command", "a,b", ["c,d"], "name was “a,b”; “c,d” would not stay one value in such a list."),
+        ("command", "a,b", [], "“[]” is a list."),
+        ("command", 0.1, [0.2, 0.3], "name was “0.1”, a number; “[0.2, 0.3]” is a list."),
+        ("command", None, [1, 2], "“[1, 2]” is a list, and the command has no “name” that shows its form."),
+        ("function", "abc", ["a", "b"], "name was “abc”, a text; “['a', 'b']” is a list."),
+        ("notebook", "abc", {"a": 1}, "name was “abc”, a text; “{'a': 1}” is a dict."),
+    ],
+)
+def test_a_list_is_refused_where_the_job_has_none(kind: str, before: Any, value: Any, message: str) -> None:
+    arguments = {} if before is None else {"name": Argument(value=before)}
+    with pytest.raises(BadArgument, match=re.escape(message)):
+        typed_of(kind, arguments, {"name": value})
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])

@@ -79,7 +79,7 @@ def test_a_program_that_only_saves_may_lose_its_work() -> None:
 def test_an_option_to_resume_is_named_with_the_way_to_use_it() -> None:
     words = said("parser.add_argument('--resume', default='')")
     assert words.startswith("train.py knows --resume: ")
-    assert "--resume '--resume {checkpoint}'" in words
+    assert "the option resume, such as “--resume {checkpoint}”" in words
 
 
 READS_AND_WRITES = {

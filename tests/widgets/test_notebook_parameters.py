@@ -137,6 +137,27 @@ def test_a_value_that_its_parameter_cannot_have_is_refused_in_the_notebook_and_i
         capture_words(["study.ipynb", *words], here)
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"s": 5}, "s is 5; expected a text."),
+        ({"flag": 7}, "flag is 7; expected True or False."),
+        ({"n": True}, "n is True; expected a number."),
+        ({"rate": False}, "rate is False; expected a number."),
+    ],
+)
+def test_a_parameter_has_a_value_of_the_type_of_its_default(here, value, message) -> None:
+    write(here.cwd / "study.ipynb", tagged("s = 'a'\nflag = True\nn = 3\nrate = 0.5"))
+    with pytest.raises(CaptureError, match=message):
+        capture("study.ipynb", (), value, here)
+
+
+def test_a_number_in_a_terminal_is_a_text_for_a_parameter_that_is_one(here) -> None:
+    write(here.cwd / "study.ipynb", tagged("s = 'a'\nt: str | None = None\nn = 3"))
+    words = ["study.ipynb", *("-p", "s", "5"), *("-p", "t", "True"), *("-p", "n", "7")]
+    assert cells_of(capture_words(words, here))[1].source.splitlines()[1:] == ["s = '5'", "t = 'True'", "n = 7"]
+
+
 def test_a_text_cannot_become_code(here, study) -> None:
     hostile = "'; import os; os.abort() #\n"
     source = cells_of(capture("study.ipynb", (), {"name": hostile}, here))[2].source

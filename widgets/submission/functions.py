@@ -17,7 +17,7 @@ from springtide.scheduler.arguments import Argument
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.arguments import rendered
 from springtide.scheduler.capture.imports import Imports, imports_of_tree, reached_imports
-from springtide.scheduler.capture.parameter_types import misfit
+from springtide.scheduler.capture.parameter_types import OF_FUNCTIONS, misfit
 from springtide.scheduler.wording import given, listed, plural
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.definitions import Parts, namespace_of
@@ -193,7 +193,7 @@ def wrong_arguments(
             pairs = [(name, each) for each in value]
         elif parameter.kind is parameter.VAR_KEYWORD:
             pairs = list(value.items())
-        wrong = ((of, misfit(of, declared(parameter), each)) for of, each in pairs)
+        wrong = ((of, misfit(of, declared(parameter), each, OF_FUNCTIONS)) for of, each in pairs)
         found |= {of: words for of, words in wrong if words}
     return found
 

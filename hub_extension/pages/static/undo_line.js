@@ -19,17 +19,21 @@ export class UndoLine {
     this.busy = false;
   }
 
-  /** Takes what was done: a sentence, the number of its entry in the audit trail, null for none, and notes about it. */
-  take(words, entry, notes = []) {
-    this.done = entry === null ? null : { words, entry, notes };
+  /**
+   * Takes what was done: a sentence, and the number of its entry in the audit trail, null for none.
+   * @param notes what is to be known about it
+   * @param undone the sentence that stands there once it is taken back
+   */
+  take(words, entry, { notes = [], undone = `Undone: ${words}` } = {}) {
+    this.done = entry === null ? null : { words, entry, notes, undone };
   }
 
-  async #undo(entry) {
+  async #undo({ entry, undone }) {
     this.busy = true;
     this.changed();
     await attempted(async () => {
       await call("POST", `audit/${entry}/undo`);
-      if (this.done?.entry === entry) this.done = null;
+      if (this.done?.entry === entry) this.done = { words: undone, entry: null, notes: [] };
     });
     this.busy = false;
     this.changed();
@@ -47,7 +51,7 @@ export class UndoLine {
         "p",
         { key: "words" },
         `${words} `,
-        button(`${this.name}-undo`, "Undo", () => this.#undo(entry), { disabled: this.busy }),
+        entry !== null && button(`${this.name}-undo`, "Undo", () => this.#undo(this.done), { disabled: this.busy }),
       ),
       notes.map((note) => h("p", { key: note, class: "st-muted" }, clean(note))),
     );

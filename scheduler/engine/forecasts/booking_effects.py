@@ -98,7 +98,8 @@ def said_of(
     """Yield the effects of a booking in sentences: quotas, what is left to borrow, jobs, and the notes."""
     if booking.project:
         yield from _of_quotas(transaction, booking, before)
-        yield _of_displaced(booking, displaced)
+        holds = before is not None and before.begun and booking.start <= transaction.now
+        yield _of_displaced(booking, displaced, holds=holds)
     else:
         yield from _of_nodes(transaction, booking)
     yield from bookings.notes(transaction, booking)
@@ -137,8 +138,11 @@ def _differing(old: Amount, new: Amount, types: tuple[str, ...]) -> tuple[str, s
     return amount_words(first), amount_words(second)
 
 
-def _of_displaced(booking: BookingRecord, displaced: Sequence[wire.Shift]) -> str:
-    begins = f"If it began now and {quoted(booking.project)} used all of its quota"
+def _of_displaced(booking: BookingRecord, displaced: Sequence[wire.Shift], *, holds: bool) -> str:
+    """Return what would happen to jobs; ``holds`` says that the booking that is changed has begun and goes on."""
+    begins = f"If {'' if holds else 'it began now and '}{quoted(booking.project)} used all of its quota"
+    if holds:
+        begins += " now"
     if not displaced:
         return f"{begins}, no job would be paused for it."
     parts = []

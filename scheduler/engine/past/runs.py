@@ -206,6 +206,7 @@ class PastRuns:
             start=prepared.start,
             end=prepared.end,
             headline=headline(last.unchanged, last.changed),
+            difference=last.difference,
             unchanged=last.unchanged,
             changed=last.changed,
             notes=list(prepared.notes),

@@ -22,7 +22,7 @@ from springtide.scheduler.refusal import CHANGED, Refusal, checked_reason, inval
 from springtide.scheduler.repeats import DAYS, NoRepeatError, Repeat, in_words, next_span, repeat
 from springtide.scheduler.store.records import AuditRecord, JobRecord
 from springtide.scheduler.store.tables import POOL, BookingRecord, DrainRecord, Ending, EndingKey
-from springtide.scheduler.wording import count, given, is_short, quoted, utc
+from springtide.scheduler.wording import count, given, is_short, plural, quoted, utc
 
 MOST = 1000
 """Maximum number of bookings at a time."""
@@ -282,8 +282,10 @@ def exceeding_later(
         lent_before = _lent_beyond(transaction, before, bookings, ends_before, at)
         for name, beyond in _lent_beyond(transaction, after, bookings, ends, at).items():
             if name in changed and beyond.missing > (lent_before[name].missing if name in lent_before else 0):
-                message = f"From {utc(at)} on {beyond.said(name)} by bookings."
-                hint = "Let it keep what it lends, or cancel a booking first."
+                message = f"From {utc(at)} on {beyond.said(name)}."
+                numbers = [str(each.number) for each in beyond.bookings]
+                which = f"{plural(len(numbers), 'booking', 'one of the bookings')} {wording.listed(numbers)}"
+                hint = f"Let it keep what it lends, or change or cancel {which} first."
                 yield Refusal(409, "sums", message, field="quota", hint=hint)
 
 
@@ -328,28 +330,33 @@ def _exceeding(transaction: Transaction, booking: BookingRecord, before: Booking
             return replace_message(refusal, f"From {utc(at)} on: {refusal.message}", hint, "gpus")
         for name, beyond in _lent_beyond(transaction, projects, [*rest, booking], transaction.endings, at).items():
             if name in booking.lends:
-                message = f"From {utc(at)} on {beyond.said(name)} by all bookings together."
+                message = f"From {utc(at)} on {beyond.said(name, booking)}."
                 hint = "Let it lend fewer, or at another time."
                 return Refusal(409, "sums", message, field="lends", hint=hint)
     return None
 
 
 class LentBeyond(NamedTuple):
-    """GPUs of a type that bookings take from the quota of a project, and the quota, which is smaller."""
+    """GPUs of a type that ``bookings`` take from the quota of a project, and the quota, which is smaller."""
 
     gpu_type: str
     lent: int
     quota: int
+    bookings: Sequence[BookingRecord]
 
     @property
     def missing(self) -> int:
         """How many GPUs more than the quota are lent."""
         return self.lent - self.quota
 
-    def said(self, project: str) -> str:
-        """Return this as a part of a sentence."""
+    def said(self, project: str, asked: BookingRecord | None = None) -> str:
+        """Return this as a part of a sentence that names the bookings; ``asked`` is the one of the request."""
         lent = count(self.lent, f"{self.gpu_type} GPU".strip())
-        return f"{given(project)} would lend {lent} of a quota of {self.quota}"
+        by = [
+            "this booking" if each is asked else f"booking {each.number} (for {given(each.project)})"
+            for each in self.bookings
+        ]
+        return f"{given(project)} would lend {lent} of a quota of {self.quota} by {wording.listed(by)}"
 
 
 def _lent_beyond(
@@ -368,7 +375,8 @@ def _lent_beyond(
         for gpu_type, gpus in booked.difference(name, holding, types).items():
             quota = quota_of(own[name], gpu_type, types)
             if quota is not None and quota + gpus < 0:
-                found[name] = LentBeyond(gpu_type, -gpus, quota)
+                lending = [each for each in holding if booked.difference(name, [each], types).get(gpu_type, 0) < 0]
+                found[name] = LentBeyond(gpu_type, -gpus, quota, lending)
     return found
 
 

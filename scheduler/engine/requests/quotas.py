@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from springtide.scheduler import wording
 from springtide.scheduler.engine.state.known_types import KnownTypes
-from springtide.scheduler.gpu_types import amount_of, amount_words, as_table, build_quota_of, quota_of
+from springtide.scheduler.gpu_types import amount_of, as_table, build_quota_of, quota_of, typed_amount
 from springtide.scheduler.model import Amount, Environment, Node, Project
 from springtide.scheduler.refusal import Refusal
 
@@ -23,14 +24,15 @@ def checked(amount: Amount, field: str, types: KnownTypes, environment: Environm
     if isinstance(amount, int):
         if len(known) < 2:
             return amount
-        example = amount_words({name: amount if name == known[0] else 0 for name in known})
+        example = {name: amount if name == known[0] else 0 for name in known}
         raise Refusal(
             422,
             "gpu_types",
             f"{field} is {amount}, but the pool has {environment.value} GPUs of several types: "
             f"{wording.listed(known)}.",
             field=field,
-            hint=f"Give a number for each type, such as {example}.",
+            hint=f"Give a number for each type, such as {typed_amount(example)}; in JSON and YAML "
+            f"{json.dumps(example)}.",
         )
     named: dict[str, int | None] = {types.declared.of(name): number for name, number in amount.items()}
     unknown = [name for name in named if name not in known]

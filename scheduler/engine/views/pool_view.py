@@ -238,6 +238,7 @@ def project_views(
             present=sorted(present),
             freeze=_freeze_view(state, record.name),
             endings=_endings(state, record.name),
+            budget=_spent_budget(state, record.name),
         )
         for record in sorted(state.projects.values(), key=lambda record: record.project.age)
     ]
@@ -255,6 +256,7 @@ def project_view(
     present: Sequence[str],
     freeze: wire.FreezeView | None = None,
     endings: Mapping[str, wire.EndingView] = NO_ENDINGS,
+    budget: wire.SpentBudget | None = None,
 ) -> wire.ProjectView:
     """Return the view of a project with its numbers of running and waiting jobs.
 
@@ -286,7 +288,17 @@ def project_view(
         build_by_type=build_quotas(project, types.build),
         freeze=freeze,
         endings=dict(endings),
+        spent_budget=budget,
     )
+
+
+def _spent_budget(state: State, project: str) -> wire.SpentBudget | None:
+    """Return what the spent budget of a project does; None if it has none, or has not spent it."""
+    record = state.budgets.get(project)
+    if record is None or not record.is_over:
+        return None
+    text = sentences.budget_spent(messages.budget_words(record, state.currency))
+    return wire.SpentBudget(beyond=record.beyond.value, text=text)
 
 
 def _freeze_view(state: State, project: str) -> wire.FreezeView | None:

@@ -22,10 +22,10 @@ export class Intervention {
     this.changed();
   }
 
-  close() {
+  close = () => {
     this.what = null;
     this.changed();
-  }
+  };
 
   /** Sends the body, and closes the form unless that was refused. */
   submit = async (body) => {

@@ -117,9 +117,10 @@ export class NeedsList {
         why === null ? action.calls : action.calls.map((each) => ({ ...each, body: { ...each.body, why } }));
       this.#carryOut(need, calls, action);
     };
+    const keydown = (event) => event.key === "Escape" && this.#ask(null);
     return h(
       "form",
-      { key: "question", class: "st-ask", "data-testid": "need-question", on: { submit: carryOut } },
+      { key: "question", class: "st-ask", "data-testid": "need-question", on: { submit: carryOut, keydown } },
       h("p", { key: "words", class: "mb-1", "aria-live": "polite" }, clean(action.question)),
       action.text &&
         h(

@@ -1,5 +1,7 @@
 /** The panel of a chosen project: members, limits, what ends by itself, its freeze, and where it is changed. */
 
+import { describe, gpuWords, timesOf } from "../pool/booking_words.js";
+import { drawBudget } from "../quotas/budgets.js";
 import { drawEndings, drawFreezing, drawFrozen, freezeButton } from "../quotas/freezes.js";
 import { valueWords } from "../quotas/project_table.js";
 import { rangeWords } from "../quotas/ranges.js";
@@ -16,6 +18,8 @@ export class ProjectPanel {
     this.changed = changed;
     this.name = null;
     this.members = null;
+    this.budget = null;
+    this.bookings = [];
     this.question = null;
     this.isBusy = false;
     this.problem = null;
@@ -30,13 +34,19 @@ export class ProjectPanel {
     };
   }
 
-  /** Opens the panel of a project, and reads its members. */
+  /** Opens the panel of a project, and reads its members, its budget, and the bookings that change its quota. */
   async open(name) {
-    Object.assign(this, { name, members: null, question: null, problem: null, opener: document.activeElement });
+    const nothing = { members: null, budget: null, bookings: [], question: null, problem: null };
+    Object.assign(this, { ...nothing, name, opener: document.activeElement });
     this.changed();
-    const admin = await attempted(() => call("GET", "admin"));
+    const [admin, bookings] = await Promise.all([
+      attempted(() => call("GET", "admin")),
+      attempted(() => call("GET", "bookings")),
+    ]);
     if (this.name !== name) return;
     this.members = admin?.projects.find((project) => project.name === name)?.members ?? [];
+    this.budget = admin?.budgets.find(({ project }) => project === name) ?? null;
+    this.bookings = bookings?.items.filter(({ project, lends }) => project === name || name in lends) ?? [];
     this.changed();
   }
 
@@ -92,6 +102,8 @@ export class ProjectPanel {
       drawFreezing(project, this.editing),
       this.problem && h("p", { key: "problem", class: "st-problem", role: "alert" }, clean(this.problem)),
       drawEndings(project, valueWords),
+      drawBudget({ name: project.name, budget: this.budget }),
+      this.bookings.map((booking) => drawBooking(booking, project.name)),
       h(
         "dl",
         { key: "facts", class: "st-home-facts" },
@@ -117,6 +129,19 @@ export class ProjectPanel {
       ),
     );
   }
+}
+
+/** A booking that gives a project GPUs, or takes some of its quota. */
+function drawBooking(booking, name) {
+  const { number, project, lends, begun } = booking;
+  const isOwn = project === name;
+  const lent = isOwn ? "" : `lends ${gpuWords(lends[name])} to ${clean(project)}, ${timesOf(booking)}`;
+  return h(
+    "p",
+    { key: `booking ${number}`, class: "st-muted mb-1", "data-testid": `panel-booking-${number}` },
+    h("a", { key: "link", href: `${site.prefix}pool` }, `Booking ${number}`),
+    `${begun ? " (now)" : ""}: ${isOwn ? describe(booking) : lent}.`,
+  );
 }
 
 /** The address of the audit trail of a project. */

@@ -37,12 +37,12 @@ export class LongestWaits {
     return dataTable(
       "home-waits",
       HEADS,
-      waiting.map(({ job, seconds }) => this.#row(job, seconds, projects)),
+      waiting.flatMap(({ job, seconds }) => this.#rows(job, seconds, projects)),
       { classes: "st-home-waiting", frame: "st-wide-table" },
     );
   }
 
-  #row(job, seconds, projects) {
+  #rows(job, seconds, projects) {
     const whole = sentencesOf(job.reason).join(" ");
     const isOpen = this.intervention.what && this.about === job.id;
     const cells = [
@@ -51,16 +51,22 @@ export class LongestWaits {
       `${clean(job.user)} in ${clean(job.project)}`,
       askWords(job),
       h("span", { key: "why", title: whole }, clean(job.reason?.headline) || whole),
-      isOpen
-        ? interventionForm(this.intervention, [job], projects)
-        : h(
-            "span",
-            { key: "acts", class: "st-need-actions" },
-            this.#open(job, "edit", "Priority…"),
-            this.#open(job, "hold", "Hold…"),
-          ),
+      h(
+        "span",
+        { key: "acts", class: "st-need-actions" },
+        this.#open(job, "edit", "Priority…"),
+        this.#open(job, "hold", "Hold…"),
+      ),
     ];
-    return h("tr", { key: job.id, "data-testid": "home-wait" }, dataCells(HEADS, cells, CLASSES));
+    return [
+      h("tr", { key: job.id, "data-testid": "home-wait" }, dataCells(HEADS, cells, CLASSES)),
+      isOpen &&
+        h(
+          "tr",
+          { key: `${job.id} form`, class: "st-home-wait-form" },
+          h("td", { colspan: HEADS.length, hook: shownOnce }, interventionForm(this.intervention, [job], projects)),
+        ),
+    ];
   }
 
   #open(job, what, words) {
@@ -68,7 +74,9 @@ export class LongestWaits {
       this.about = job.id;
       this.intervention.open(what);
     };
+    const isOpen = this.about === job.id && this.intervention.what === what;
     return button(`wait-${what}`, words, open, {
+      "aria-expanded": String(isOpen),
       class: "st-button st-small",
       "aria-label": `${words} (${clean(job.name) || job.id})`,
     });
@@ -78,6 +86,13 @@ export class LongestWaits {
     await call("POST", `jobs/${encodeURIComponent(this.about)}/${what}`, body);
     this.acted();
   }
+}
+
+/** Scrolls all of a new form into view. */
+function shownOnce(node) {
+  if (node.dataset.shown) return;
+  node.dataset.shown = "true";
+  requestAnimationFrame(() => node.scrollIntoView({ block: "nearest" }));
 }
 
 function waitsSince(job) {

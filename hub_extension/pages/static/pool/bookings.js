@@ -4,13 +4,12 @@ import { attempted, call } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
 import { UndoLine } from "../undo_line.js";
 import { h } from "../visuals/base/dom.js";
-import { button, emptyState, timeMark } from "../visuals/base/glyphs.js";
-import { clean, clock, count, dated, day, exact, listed, startOfDay, weekday } from "../visuals/base/words.js";
+import { button, colourOf, emptyState, timeMark } from "../visuals/base/glyphs.js";
+import { clean, clock, day, listed, startOfDay, weekday } from "../visuals/base/words.js";
 import { BookingForm } from "./booking_form.js";
+import { describe, MINUTE_S, whatOf } from "./booking_words.js";
 
 const DAYS = 7;
-/** Bookings that are shorter show their times to the second. */
-const MINUTE_S = 60;
 /** What ends the address of this page when its dialog is to open. */
 const OPENS = "#book";
 const NONE = "One closes nodes for a maintenance, or gives a project more GPUs for some days.";
@@ -59,7 +58,7 @@ export class BookingList {
           button("booking-make", "Book…", () => this.form.open(types)),
         ),
       this.done.draw(),
-      this.items.length ? this.#list(types, now) : emptyState("No bookings.", NONE),
+      this.items.length ? this.#list(types, coloursOf(pool), now) : emptyState("No bookings.", NONE),
       this.form.draw(pool),
     ];
   }
@@ -71,17 +70,22 @@ export class BookingList {
     this.form.open(types);
   }
 
-  #list(types, now) {
+  #list(types, colours, now) {
     const heads = this.admin ? HEADS : HEADS.slice(0, -1);
     const rows = this.items.map((booking) => this.#row(booking, types, heads, now));
     return [
-      drawStrip(this.items, now),
+      drawStrip(this.items, colours, now),
       dataTable("bookings", heads, rows, { classes: "st-bookings", frame: "st-wide-table" }),
     ];
   }
 
   #take({ booking, notes, entry }, isChange) {
-    this.done.take(`${isChange ? "Changed" : "Made"}: ${whatOf(booking)}, ${timesOf(booking)}.`, entry, notes);
+    const before = isChange && this.items.find(({ number }) => number === booking.number);
+    const undone = before ? `It is again: ${describe(before)}.` : `Cancelled: ${describe(booking)}.`;
+    this.done.take(`${isChange ? "Changed" : "Made"}: ${describe(booking)}.`, entry, {
+      notes,
+      undone: `Undone. ${undone}`,
+    });
     this.read();
   }
 
@@ -138,27 +142,13 @@ export class BookingList {
     this.asking = null;
     this.changed();
     const cancelled = await attempted(() => call("DELETE", `bookings/${number}`));
-    if (cancelled) this.done.take(`Cancelled: ${whatOf(booking)}.`, cancelled.entry);
+    if (cancelled) {
+      const undone = `Undone. There is again: ${describe(booking)}.`;
+      this.done.take(`Cancelled: ${whatOf(booking)}.`, cancelled.entry, { undone });
+    }
     this.busy.delete(number);
     await this.read();
   }
-}
-
-function whatOf({ nodes, project, gpus }) {
-  if (!project) return `maintenance of ${listed(nodes.map(clean))}`;
-  return `booking of ${gpuWords(gpus)} for ${clean(project)}`;
-}
-
-/** A number of GPUs, or a table of them by type: `4 GPUs`, `1 t4 GPU and 2 a100 GPUs`. */
-function gpuWords(gpus) {
-  if (gpus === null || typeof gpus !== "object") return count(gpus, "GPU");
-  const some = Object.entries(gpus).filter(([, number]) => number > 0);
-  return listed(some.map(([type, number]) => count(number, `${clean(type)} GPU`)));
-}
-
-function timesOf({ repeats, start, end }) {
-  const words = end - start < MINUTE_S ? exact : dated;
-  return clean(repeats) || `from ${words(start)} until ${words(end)}`;
 }
 
 /** A day in little room: `Fri 27`. */
@@ -166,8 +156,20 @@ function dayWords(at) {
   return `${weekday(at).slice(0, 3)} ${Number(day(at).slice(-2))}`;
 }
 
+/** The colours of projects, by their names. */
+function coloursOf({ projects }) {
+  return new Map(projects.map(({ name, colour }) => [name, colour]));
+}
+
+/** The place of the name of a booking: after its last bar, or in front of a bar that leaves no room there. */
+function nameAt([from, to], share, start, end) {
+  const room = (end - start) / DAYS;
+  if (end - to >= room) return { left: share(to - start) };
+  return from - start >= room ? { right: share(end - from) } : { left: share(0) };
+}
+
 /** Seven days from the beginning of today on, with a bar for each time of a booking. */
-function drawStrip(items, now) {
+function drawStrip(items, colours, now) {
   const start = startOfDay(now);
   const end = startOfDay(now, DAYS);
   const share = (seconds) => `${(100 * seconds) / (end - start)}%`;
@@ -191,8 +193,17 @@ function drawStrip(items, now) {
           h("div", {
             key: String(from),
             class: booking.project ? "st-week-bar" : "st-week-bar st-hatched",
-            style: { left: share(Math.max(0, from - start)), width: share(Math.min(to, end) - Math.max(from, start)) },
+            style: {
+              ...(booking.project ? colourOf(colours.get(booking.project)) : {}),
+              left: share(Math.max(0, from - start)),
+              width: share(Math.min(to, end) - Math.max(from, start)),
+            },
           }),
+        ),
+        h(
+          "span",
+          { key: "name", class: "st-week-name", style: nameAt(times.at(-1), share, start, end) },
+          clean(booking.project) || listed(booking.nodes.map(clean)),
         ),
       ),
     ),

@@ -114,6 +114,8 @@ const KINDS = [
 const TIMES = new Set(["until", "start", "end"]);
 /** Fields that are durations, in seconds. */
 const DURATIONS = new Set(["tell_after", "notice", "unused", "time_limit"]);
+/** Values before a change that say what it is about, and that nothing follows. */
+const ABOUT = new Set(["wanted"]);
 /** Values that an undo needs, and that say nothing to people, or that other values of the entry say in words. */
 const DATA = new Set(["age", "every"]);
 /** Numbers of the GPU types that a table does not name, by the field that it is of. */
@@ -340,7 +342,7 @@ function changes(entry) {
   );
   const said = fields.filter((field) => ![entry.before[field], entry.after[field]].every(isUnsaid));
   const differ = said.filter((field) => JSON.stringify(entry.before[field]) !== JSON.stringify(entry.after[field]));
-  const over = !isOfJob(entry) && !Object.keys(entry.after).length;
+  const over = !isOfJob(entry) && !Object.keys(entry.after).length && !said.every((field) => ABOUT.has(field));
   // The end of a change alone says nothing without what ends.
   const shown = differ.every((field) => TIMES.has(field)) ? said : differ;
   return shown.map((field, place) => [place ? ", " : over ? ": before: " : ": ", drawChange(field, entry)]);
@@ -384,7 +386,7 @@ function drawChange(field, entry) {
     return valueWords(whole(field, value, before[field], after[field]));
   };
   const same = field in before && JSON.stringify(before[field]) === JSON.stringify(after[field]);
-  const isAbout = isOfJob(entry) && !(field in after);
+  const isAbout = (isOfJob(entry) || ABOUT.has(field)) && !(field in after);
   const isGone = !isAbout && !(field in after) && Object.keys(after).length > 0;
   const was = field in before && !same && h(isAbout ? "span" : "del", { key: "was" }, words(before[field]));
   const is =
