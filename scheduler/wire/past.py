@@ -83,15 +83,19 @@ class PastOutcome(Answer, frozen=True, kw_only=True):
 class PastComparison(Answer, frozen=True, kw_only=True):
     """The pool as it was beside the other one, both simulated, from ``start`` to ``end``.
 
-    ``headline`` compares them in words; ``notes`` say what the simulation leaves out.
+    ``recorded`` is what happened, counted alike; ``deviation`` says how the first pool, simulated, differs from
+    that, and is empty if it hardly does. ``headline`` compares both pools in words; ``notes`` say what the
+    simulation leaves out.
     """
 
     start: float
     end: float
     headline: str
+    recorded: PastOutcome
     unchanged: PastOutcome
     changed: PastOutcome
     notes: list[str]
+    deviation: str = ""
     currency: str = ""
     """The currency of costs; empty if none is set."""
     simulated: bool = False

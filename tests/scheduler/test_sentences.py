@@ -606,7 +606,7 @@ def test_gpus_reserved_for_other_jobs_are_named_beside_what_the_project_would_ho
 
 def test_idle_gpus_that_are_reserved_are_said_where_none_is_free() -> None:
     about: dict[str, Any] = {"at": "vision", "gpus": 2, "workers": 1, "held": 2, "quota": 2, "node_free": 0}
-    both = {"gpu_types": ("a100", "h100"), "of_type": "h100", "place": 1}
+    both: dict[str, Any] = {"gpu_types": ("a100", "h100"), "of_type": "h100", "place": 1}
     waits = Reason("no-room", {**about, **both, "reserved": 3, "idle_reserved": 1})
     assert sentences.headline(waits).startswith("Waiting for 2 a100 or h100 GPUs: 1 idle one is reserved.")
     assert sentences.text(waits).startswith(
