@@ -51,14 +51,18 @@ SPREAD = 2.0
 OUTRUN = 120.0
 """Minimum likely remaining time of a job beyond its expected run time, in seconds."""
 
+BY_LIMIT = 900.0
+"""Time that a job may well run that has nothing but a time limit, in seconds: a limit of hours says little."""
+
 TICK = 1 / 1024
 """Unit of rounded times, in seconds."""
 
 DEEP, ENDLESS, FAR, GONE = "deep", "endless", "far", "gone"
-NEVER, OPEN, OVERDUE = "never", "open", "overdue"
+NEVER, OPEN, OVERDUE, UNMEASURED = "never", "open", "overdue", "unmeasured"
 """Codes of why a time is unknown: too many jobs are before it in line; nothing is known of the run times before
 it; it is beyond the horizon; the job does not wait; it does not start even when all running jobs have ended; the
-run times before it have no bound; an attempt that stops takes longer than it may."""
+run times before it have no bound; an attempt that stops takes longer than it may; the start depends on the run
+times of jobs of which at most the time limit is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ class Stopping(NamedTuple):
 Past = Mapping[str, Sequence[float]]
 """Run times of similar ended jobs by job id: seconds with all workers, shortest first."""
 Stop = Callable[[int], bool]
-"""Returns whether the first (0), second or third run has used its computing time."""
+"""Returns whether the first (0), second, third or fourth run has used its computing time."""
 Rule = Callable[[Job, float, Sequence[float]], float]
 Stops = Mapping[str, StopTime]
 """How long a pause of a job takes, by job id; one that is missing stops at once."""
@@ -160,7 +164,8 @@ def forecast(
     the longer is its expected remaining time. A job that gets the GPUs of others starts when these have stopped:
     ``stops`` says how long a pause takes, ``stopping`` which attempts have been asked already.
 
-    The policy is simulated three times, with likely, long and short times, for ``horizon`` seconds. The cost
+    The policy is simulated three times, with likely, long and short times, for ``horizon`` seconds; and once more
+    with jobs of unknown length that end sooner: a start that this brings much nearer has no likely time. The cost
     is bounded by ``most``, the number of waiting jobs, and by ``stop``. A ``grain`` above 0 rounds run times up by
     less than that part of them, so that many jobs end at once and fewer plans are made.
     """
@@ -184,7 +189,10 @@ def forecast(
             _run(start, wanted, times(longest, "longest"), until, partial(stop, 1)),
             _run(start, wanted, times(shortest, "shortest"), until, partial(stop, 2)),
         ]
-    starts = {job: _window(job, runs, cut=cut) for job in sorted(wanted)}
+    sooner: Mapping[str, float] = {}
+    if likely.starts and not all(_is_measured(job, start.now, (past or {}).get(job.id, ())) for job in start.jobs):
+        sooner = _run(start, wanted, times(soonish, "likely"), until, partial(stop, 3)).starts
+    starts = {job: _window(job, runs, sooner.get(job), start.now, cut=cut) for job in sorted(wanted)}
     starts |= dict.fromkeys(sorted(known - wanted), Window(None, None, None, DEEP))
     starts |= dict.fromkeys(sorted(set(asked or ()) - known), Window(None, None, None, GONE))
     return Outlook(starts, runs[0].standing, runs[0].shifts, runs[0].until, starts_if)
@@ -279,6 +287,18 @@ def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     return min(most, expected - done if expected > done else max(OUTRUN, done / SPREAD))
 
 
+def soonish(job: Job, now: float, past: Sequence[float] = ()) -> float:
+    """Return as `likeliest`, but for a job of unknown length as long again as it has run, at least `OUTRUN`.
+
+    With a time limit it is at least half of the likely time, up to `BY_LIMIT`.
+    """
+    if _is_measured(job, now, past):
+        return likeliest(job, now, past)
+    most = _most(job, now)
+    by_limit = 0.0 if math.isinf(most) else min(BY_LIMIT, most / 2 / SPREAD)
+    return min(most, max(OUTRUN, job.worked_by(now), by_limit))
+
+
 def longest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     """Return how long the job may still run, at the most; infinite if nothing bounds it."""
     if job.time_limit is not None:
@@ -290,6 +310,12 @@ def longest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     if expected is None:
         return math.inf
     return expected * SPREAD - done if expected > done else max(OUTRUN * SPREAD, done)
+
+
+def _is_measured(job: Job, now: float, past: Sequence[float]) -> bool:
+    """Return whether similar jobs, or its reports, say how long the job still runs."""
+    done = job.worked_by(now)
+    return bool(_left(job, now, past)) or _known(done, past[-1] if past else job.expected) is not None
 
 
 def _known(done: float, expected: float | None) -> float | None:
@@ -482,15 +508,22 @@ def _shifts(before: Iterable[Job], pool: VirtualPool, notes: _Notes) -> Iterable
         yield Shift(job.id, kind, decision.reason, beneficiary, job.placement, after.placement, at_once)
 
 
-def _window(job: str, runs: Sequence[_Run], *, cut: bool) -> Window:
-    """Return the range of the starts under likely, long and short run times."""
+def _window(job: str, runs: Sequence[_Run], sooner: float | None, now: float, *, cut: bool) -> Window:
+    """Return the range of the starts under likely, long and short run times.
+
+    ``sooner`` is the start if jobs of unknown length end soon, None if there are none. If the likely wait is more
+    than `SPREAD` times as long, and more than `OUTRUN` longer, no start is likely.
+    """
     starts = [run.starts.get(job) for run in runs]
     known = sorted(at for at in starts if at is not None)
     likely = starts[0]
     if likely is None:
         return Window(known[0] if known else None, None, None, _why_unknown(job, runs))
     open_ended = None in starts or cut
-    return Window(known[0], likely, None if open_ended else known[-1], OPEN if open_ended else "")
+    latest = None if open_ended else known[-1]
+    if sooner is not None and likely - now > max(SPREAD * (sooner - now), sooner - now + OUTRUN):
+        return Window(known[0], None, latest, UNMEASURED)
+    return Window(known[0], likely, latest, OPEN if open_ended else "")
 
 
 def _why_unknown(job: str, runs: Sequence[_Run]) -> str:

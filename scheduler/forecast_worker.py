@@ -22,8 +22,8 @@ LENGTH_BYTES = 8
 """Size of a frame's length, in bytes."""
 NICE = 10
 """Increment of the process's nice value."""
-RUN_SHARES = (0.6, 0.8, 1.0)
-"""Parts of the computing time by which the three runs of a forecast have to end."""
+RUN_SHARES = (0.5, 0.7, 0.85, 1.0)
+"""Parts of the computing time by which the four runs of a forecast have to end."""
 MAX_EXACT_JOBS = 300
 """Maximum number of jobs whose run times are not rounded."""
 GRAIN = 1 / 32

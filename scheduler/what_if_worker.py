@@ -16,7 +16,14 @@ import msgspec
 
 from springtide.scheduler.process_tuning import loading
 from springtide.scheduler.scenario import Scenario, parse
-from springtide.scheduler.simulate.what_if import ImpossibleError, changed, difference, outcome
+from springtide.scheduler.simulate.what_if import (
+    ImpossibleError,
+    RecordedJob,
+    changed,
+    difference,
+    outcome,
+    recorded_outcome,
+)
 from springtide.scheduler.wire.past import PastChanges, PastOutcome
 
 NICE = 10
@@ -26,22 +33,24 @@ NICE = 10
 class PastQuestion(msgspec.Struct, frozen=True):
     """A ``scenario`` as JSON, and what would be another in it; ``unchanged`` is its outcome, if that is known.
 
-    ``known`` are the projects with figures of their own, None for all.
+    ``recorded`` are its jobs by their records. ``known`` are the projects with figures of their own, None for all.
     """
 
     scenario: bytes
     changes: PastChanges
+    recorded: list[RecordedJob]
     known: list[str] | None = None
     unchanged: PastOutcome | None = None
 
 
 class PastProgress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of the answer: the part of the work that is done, and in the last line both outcomes or an error.
+    """A line of the answer: the part of the work that is done, and in the last line all outcomes or an error.
 
     With the outcomes is the ``difference`` between the pools in words.
     """
 
     progress: float
+    recorded: PastOutcome | None = None
     unchanged: PastOutcome | None = None
     changed: PastOutcome | None = None
     difference: list[str] = []
@@ -49,7 +58,7 @@ class PastProgress(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def answer(question: PastQuestion, tell: Callable[[PastProgress], None]) -> None:
-    """Compute both outcomes, and report progress."""
+    """Compute the outcomes, and report progress."""
     with loading():
         scenario = parse(question.scenario, "the past")
     try:
@@ -63,8 +72,9 @@ def answer(question: PastQuestion, tell: Callable[[PastProgress], None]) -> None
         return lambda part: tell(PastProgress(round((done + part) / len(parts), 3)))
 
     found = [outcome(part, question.known, passed(done)) for done, part in enumerate(parts)]
+    recorded = recorded_outcome(scenario, question.recorded, question.known)
     said = difference(scenario, other, question.changes)
-    tell(PastProgress(1.0, unchanged=question.unchanged or found[0], changed=found[-1], difference=said))
+    tell(PastProgress(1.0, recorded, question.unchanged or found[0], found[-1], difference=said))
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:

@@ -16,7 +16,15 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.hub_extension.commands.times import LastMoment, Moment
 from springtide.scheduler.client import Client
 from springtide.scheduler.model import Order, Surplus
-from springtide.scheduler.wire import MoreNodes, PastChanges, PastComparison, PastFigures, PastRun, PastWhatIf
+from springtide.scheduler.wire import (
+    MoreNodes,
+    PastChanges,
+    PastComparison,
+    PastFigures,
+    PastOutcome,
+    PastRun,
+    PastWhatIf,
+)
 from springtide.scheduler.wire.durations import EXAMPLES, seconds
 from springtide.scheduler.wording import amount, duration, given, money, with_offset
 
@@ -165,15 +173,17 @@ def _show(found: PastComparison) -> None:
     click.echo("")
     cost = f"COST {found.currency}".strip()
     header = ("PROJECT", "WAIT 50 %", "WAIT 95 %", "FINISHED", "GPU h", "UTILISATION", "PAUSES", "LOST h", cost)
-    print_table(header, _rows(found), empty="No jobs.")
-    for note in found.notes:
+    print_table(header, _rows(found.unchanged, found.changed), empty="No jobs.")
+    click.echo("")
+    click.echo("What was recorded → the pool as it was, simulated:")
+    print_table(header, _rows(found.recorded, found.unchanged), empty="No jobs.")
+    for note in filter(None, (found.deviation, *found.notes)):
         say(note)
     if found.simulated:
         say("GPUs are simulated.")
 
 
-def _rows(found: PastComparison) -> Iterator[tuple[str, ...]]:
-    before, after = found.unchanged, found.changed
+def _rows(before: PastOutcome, after: PastOutcome) -> Iterator[tuple[str, ...]]:
     for name in after.projects:
         yield _row(name, before.projects[name], after.projects[name])
     if before.others is not None and after.others is not None:

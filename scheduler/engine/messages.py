@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
-from math import inf
+from math import ceil, inf
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -316,6 +316,18 @@ def out_of_service() -> Reason:
 def starts_unknown(why: str, days: float = 0.0) -> Reason:
     """Return a job's start, or its latest start, is unknown; ``days`` is the horizon of the forecast."""
     return Reason(f"engine-starts-{why}", {"days": days} if days else {})
+
+
+def starts_unmeasured(within: float | None) -> Reason:
+    """Return a job's start depends on unknown run times; it is ``within`` so many seconds if these are bounded."""
+    if within is None:
+        return starts_unknown("unmeasured")
+    step = _FINE if within < 60 * _FINE else _COARSE
+    return Reason("engine-starts-unmeasured", {"within": step * ceil(within / step)})
+
+
+_FINE, _COARSE = 60.0, 600.0
+"""Units of bounds below an hour and above, in seconds, so that a bound stays the same for a while."""
 
 
 def failed(ended: Exit, retry: int = 0, retries: int = 0) -> Reason:

@@ -20,7 +20,7 @@ from springtide.scheduler.sentences.sentence import (
     real,
     state,
 )
-from springtide.scheduler.wording import amount, count, duration, exactly, sentence
+from springtide.scheduler.wording import amount, count, duration, exactly, roughly, sentence
 
 OWN_FILES = "unless the program finds files of its own"
 """The exception for jobs without reported checkpoints, which the pool cannot check."""
@@ -208,6 +208,11 @@ def _far(p: Params) -> Sentences:
     yield state(f"No start is foreseen within the next {duration(86_400 * real(p, 'days'))}.")
 
 
+def _unmeasured(p: Params) -> Sentences:
+    bound = f", in {roughly(real(p, 'within'))} at the latest" if "within" in p else ""
+    yield state(f"When it starts is unknown{bound}: none like the jobs before it have ended, or ran so long.")
+
+
 def _starts_drained(p: Params) -> Sentences:
     if (drains := first_drains(p)) is not None:
         yield state(f"No start is foreseen before {drains.end}, when the drain of {drains.what} ends.")
@@ -326,6 +331,10 @@ STARTS: Table = {
     ),
     "engine-starts-endless": lambda _: _unforeseen(
         "When it starts is unknown: jobs before it have no time limit, and none like them ran so long."
+    ),
+    "engine-starts-unmeasured": _unmeasured,
+    "engine-starts-missed": lambda _: _unforeseen(
+        "When it starts is unknown: it was expected several times and did not start."
     ),
     "engine-starts-overdue": lambda _: _unforeseen(
         "It starts once a stopping job has left its GPUs, which is overdue: no time can be given."

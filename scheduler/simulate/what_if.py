@@ -7,14 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from springtide.scheduler.gpu_types import amount_words
 from springtide.scheduler.model import Amount, Job, Node, Phase
 from springtide.scheduler.scenario import Scenario
 from springtide.scheduler.scenario.shape import ChangePart
 from springtide.scheduler.simulate.changes import presence
-from springtide.scheduler.simulate.load import load_of, settings_of
+from springtide.scheduler.simulate.load import Load, load_of, settings_of
 from springtide.scheduler.simulate.run import simulate
 from springtide.scheduler.simulate.virtual import Costs, Course
 from springtide.scheduler.wire.past import MoreNodes, PastChanges, PastFigures, PastOutcome
@@ -174,40 +174,83 @@ def outcome(
         passed=passed,
     )
     of = {node.name: node.gpu_type for node in load.nodes}
-    present = presence(load, *load.span)
     stopped = frozenset(job for job, own in load.circumstances.items() if own.stopped)
-    figures = _Figures(load.span, of, scenario.prices, sum(present.values()), stopped)
-    shown = [project.name for project in load.projects if known is None or project.name in known]
-    by_project: dict[str, list[Course]] = {name: [] for name in shown}
-    others: list[Course] = []
-    for course in result.courses:
-        by_project.get(course.job.project, others).append(course)
-    return PastOutcome(
-        total=figures.of(result.courses, cost=_cost(present, scenario.prices)),
-        projects={name: figures.of(courses) for name, courses in by_project.items()},
-        others=None if known is None else figures.of(others),
-    )
+    figures = _Figures(load, scenario.prices, of.__getitem__, stopped)
+    return figures.outcome(result.courses, known)
+
+
+class RecordedJob(Struct, frozen=True):
+    """What a job did within a span by its records, in seconds of the scenario.
+
+    ``first_start`` and ``finish`` are None if they came later; ``stopped``: it did not end by itself. ``lost`` are
+    GPU-seconds, ``spans`` its attempts: start, end, number of GPUs, and their type.
+    """
+
+    project: str
+    submitted: float
+    first_start: float | None
+    finish: float | None
+    stopped: bool
+    pauses: int
+    lost: float
+    spans: list[tuple[float, float, int, str]]
+
+
+def recorded_outcome(
+    scenario: Scenario, jobs: Sequence[RecordedJob], known: Collection[str] | None = None
+) -> PastOutcome:
+    """Return the figures of the span of a scenario as they were recorded, counted as those of `outcome`."""
+    courses = [
+        Course(
+            Job(str(number), job.project, submitted=job.submitted),
+            0.0,
+            first_start=job.first_start,
+            finish=job.finish,
+            pauses=job.pauses,
+            lost=job.lost,
+            cancelled=job.stopped,
+            spans=job.spans,
+        )
+        for number, job in enumerate(jobs)
+    ]
+    return _Figures(load_of(scenario), scenario.prices, str).outcome(courses, known)
 
 
 class _Figures:
-    """Counts courses within a span; ``room`` are the GPU-seconds of the pool.
+    """Counts courses within the span of a load.
 
-    ``stopped`` are ids of jobs that do not end by themselves.
+    ``type_of`` returns the GPU type of what the spans of courses name. ``stopped`` are ids of jobs that do not end
+    by themselves.
     """
 
     def __init__(
         self,
-        span: tuple[float, float],
-        types: Mapping[str, str],
+        load: Load,
         prices: Mapping[str, float],
-        room: float,
-        stopped: Collection[str],
+        type_of: Callable[[str], str],
+        stopped: Collection[str] = (),
     ) -> None:
-        self._start, self._end = span
-        self._types = types
+        assert load.span is not None
+        self._start, self._end = load.span
+        self._present = presence(load, *load.span)
+        self._room = sum(self._present.values())
+        self._projects = [project.name for project in load.projects]
         self._prices = prices
-        self._room = room
+        self._type_of = type_of
         self._stopped = stopped
+
+    def outcome(self, courses: Sequence[Course], known: Collection[str] | None) -> PastOutcome:
+        """Return the figures of all courses, and by project; of projects that are not ``known`` together."""
+        shown = [name for name in self._projects if known is None or name in known]
+        by_project: dict[str, list[Course]] = {name: [] for name in shown}
+        others: list[Course] = []
+        for course in courses:
+            by_project.get(course.job.project, others).append(course)
+        return PastOutcome(
+            total=self.of(courses, cost=_cost(self._present, self._prices)),
+            projects={name: self.of(own) for name, own in by_project.items()},
+            others=None if known is None else self.of(others),
+        )
 
     def of(self, courses: Iterable[Course], cost: float | None = None) -> PastFigures:
         """Return the figures of courses; without a given ``cost`` it is that of what they held."""
@@ -216,8 +259,8 @@ class _Figures:
         waits = sorted(wait for course in sent if (wait := self._wait(course)) is not None)
         held: dict[str, float] = defaultdict(float)
         for course in courses:
-            for since, to, gpus, node in course.spans:
-                held[self._types[node]] += max(0.0, min(to, self._end) - max(since, self._start)) * gpus
+            for since, to, gpus, name in course.spans:
+                held[self._type_of(name)] += max(0.0, min(to, self._end) - max(since, self._start)) * gpus
         total_held = math.fsum(held.values())
         return PastFigures(
             jobs=len(sent),

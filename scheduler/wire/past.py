@@ -83,17 +83,21 @@ class PastOutcome(Answer, frozen=True, kw_only=True):
 class PastComparison(Answer, frozen=True, kw_only=True):
     """The pool as it was beside the other one, both simulated, from ``start`` to ``end``.
 
-    ``headline`` compares them in words; ``notes`` say what the simulation leaves out. ``difference`` says what is
-    another in the other pool, such as ``2 nodes with 20 a100 GPUs more``.
+    ``recorded`` is what happened, counted alike; ``deviation`` says how the first pool, simulated, differs from
+    that, and is empty if it hardly does. ``headline`` compares both pools in words; ``notes`` say what the
+    simulation leaves out. ``difference`` says what is another in the other pool, such as
+    ``2 nodes with 20 a100 GPUs more``.
     """
 
     start: float
     end: float
     headline: str
+    recorded: PastOutcome
     unchanged: PastOutcome
     changed: PastOutcome
     notes: list[str]
     difference: list[str] = []
+    deviation: str = ""
     currency: str = ""
     """The currency of costs; empty if none is set."""
     simulated: bool = False

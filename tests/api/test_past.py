@@ -78,6 +78,13 @@ async def test_an_admin_asks_about_nodes_and_gets_both_pools(running: Any) -> No
     assert found["headline"].endswith(".")
     assert set(found["unchanged"]["projects"]) >= {"vision", "speech"}
     assert found["unchanged"]["total"]["jobs"] == found["changed"]["total"]["jobs"] == 2
+    was = found["recorded"]["total"]
+    assert (was["jobs"], was["finished"], set(found["recorded"]["projects"])) == (
+        2,
+        0,
+        set(found["unchanged"]["projects"]),
+    )
+    assert was["utilization"] > 0
     before, after = (found[name]["total"]["utilization"] for name in ("unchanged", "changed"))
     assert 0 < after < before, "the same jobs on more GPUs"
 
@@ -99,7 +106,7 @@ async def test_a_lead_asks_about_her_quotas_and_sees_others_only_together(runnin
     assert (there["whole"], list(there["quota"])) == (False, ["vision"])
     run = await answered(running, "lead", (await asked(running, "lead", quota={"vision": 3})).json())
     assert run["state"] == "done", run["why"]
-    for found in (run["comparison"]["unchanged"], run["comparison"]["changed"]):
+    for found in (run["comparison"][name] for name in ("recorded", "unchanged", "changed")):
         assert list(found["projects"]) == ["vision"]
         assert found["others"]["jobs"] == 1
     assert "speech" not in json.dumps(run)

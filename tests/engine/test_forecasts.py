@@ -13,7 +13,7 @@ from patience import PATIENCE_S
 
 from springtide.scheduler import wire
 from springtide.scheduler.client.descriptions import expectation
-from springtide.scheduler.engine.forecasts import cache
+from springtide.scheduler.engine.forecasts import cache, missed
 from springtide.scheduler.engine.forecasts.accuracy import accuracy
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.forecast import NEVER, Window
@@ -86,6 +86,43 @@ def test_a_start_that_stays_due_at_once_keeps_the_time_at_which_it_was_first_due
     unknown = cache.unknown_start("working", 1100.0)
     assert cache.as_promised(unknown, later) == unknown
     assert cache.as_promised(due(1100.0, 1100.0), unknown).likely == 1100.0
+
+
+def test_a_forecast_that_was_missed_is_wider_and_one_missed_often_is_withdrawn() -> None:
+    def made(at: float, wait: float = 60.0, longest: float = 240.0) -> wire.Starts:
+        return wire.Starts(earliest=at, likely=at + wait, latest=at + longest, why=None, at=at)
+
+    before, found = None, []
+    for at in range(0, 2_000, 100):
+        start, before = missed.widened(before, made(float(at)))
+        found.append(start)
+    shown = [start for start in found if start.latest is not None]
+    assert [start.latest - start.at for start in shown] == [240, 240, 240, 300, 400, 500, 600, 700, 800], (
+        "once it was missed as far away as the first one is old"
+    )
+    assert found[: len(shown)] == shown, "what was withdrawn stays so"
+    assert {start.why.text for start in found[len(shown) :] if start.why} == {
+        "When it starts is unknown: it was expected several times and did not start."
+    }
+    far, _ = missed.widened(before, made(2_000.0, 9_000.0, 9_900.0))
+    assert (far.likely, far.latest) == (11_000, 11_900), "it is further away than the first one is old"
+
+
+async def test_a_job_that_does_not_start_when_it_was_expected_is_expected_no_more(pool, look):
+    """Longer jobs come before it again and again, of which no forecast knows."""
+    first = await pool.submit("susan", gpus=8, time_limit=300.0, rotate=False)
+    await pool.state(first.id, "running")
+    waits = await pool.submit("susan", gpus=8, rotate=False)
+    await pool.idle()
+    begun, found = pool.clock.now, []
+    for number in range(9):
+        found.append(await look(waits.id))
+        await pool.submit("susan", name=f"other {number}", gpus=8, priority="high", time_limit=300.0, rotate=False)
+        pool.clock.now += 250
+    likely = [start.likely for start in found]
+    assert likely[0] == begun + 150
+    assert None not in likely[:3]
+    assert any(start.latest > start.at + 600 for start in found if start.latest is not None)
 
 
 def test_while_others_compute_on_the_gpus_no_start_is_called_impossible():

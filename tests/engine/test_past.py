@@ -11,17 +11,27 @@ import pytest
 from jobs.store_records import attempt, job
 from msgspec import structs
 
+from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.past.anonymous import anonymous
-from springtide.scheduler.engine.past.headline import headline
-from springtide.scheduler.engine.past.scenario import Present, scenario_of
+from springtide.scheduler.engine.past.headline import deviation, headline
+from springtide.scheduler.engine.past.recorded import recorded_jobs
+from springtide.scheduler.engine.past.scenario import Present, period_of, scenario_of
 from springtide.scheduler.model import JobState, Node, Order, Project, Reason, Settings, Worker
 from springtide.scheduler.scenario import parse
 from springtide.scheduler.scenario.shape import Document
 from springtide.scheduler.scenario.write import written
-from springtide.scheduler.simulate.what_if import changed, difference, outcome
+from springtide.scheduler.simulate.what_if import changed, difference, outcome, recorded_outcome
 from springtide.scheduler.store.ledger import EndedFact, FactKind, LedgerEntry
 from springtide.scheduler.store.queries.past import Past
-from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, AuditRecord, JobRecord, TrialRef
+from springtide.scheduler.store.records import (
+    Act,
+    Asked,
+    AttemptRecord,
+    AttemptState,
+    AuditRecord,
+    JobRecord,
+    TrialRef,
+)
 from springtide.scheduler.wire import MoreNodes, PastChanges, PastFigures, PastOutcome
 
 START, END = 1_000.0, 2_000.0
@@ -138,7 +148,22 @@ def test_a_person_who_pauses_a_job_keeps_it_from_running_until_it_runs_again() -
     asked = {"state": AttemptState.PAUSED, "asked_at": 1290.0, "asked_why": Reason("engine-held"), "saved": 1299.0}
     made = document(past(sent(1, 1100, (1200, 1300, asked), (1700, 1900, {}))))
     assert made.jobs[0].away == ((290, 700),)
-    assert any("paused by people" in note for note in made.notes)
+    assert any("people had paused" in note for note in made.notes)
+
+
+def test_a_pause_ends_when_its_owner_resumed_the_job() -> None:
+    acts = (Act(1290.0, messages.did("pause", "susan")), Act(1450.0, messages.did("resume", "susan")))
+    ran = sent(1, 1100, (1200, 1300, PAUSED_AT_1290), (1700, 1900, {})).with_standing(acts=acts)
+    waited = sent(2, 1100, (1700, 1900, {})).with_standing(acts=acts)
+    still = sent(3, 1100).with_standing(acts=acts[:1])
+    made = document(past(ran, waited, still))
+    assert [job.away for job in made.jobs] == [((290, 450),), ((290, 450),), ((290, 1000),)]
+    assert not any("people had paused" in note for note in made.notes)
+
+
+def test_edited_jobs_are_among_the_notes() -> None:
+    edited = sent(1, 1100).with_standing(acts=(Act(1150.0, messages.did("edit", "susan")),))
+    assert "Of 1 edited job the latest options count for the whole time." in document(past(edited)).notes
 
 
 PAUSED_AT_1290 = {
@@ -153,7 +178,7 @@ def test_a_pause_by_another_person_ends_when_the_trail_says_so() -> None:
     audit = [entry(1290, "job.pause", "job1"), entry(1500, "job.resume", "job1")]
     made = document(past(sent(1, 1100, (1200, 1300, PAUSED_AT_1290), (1700, 1900, {})), audit=audit))
     assert made.jobs[0].away == ((290, 500),)
-    assert not any("paused by people" in note for note in made.notes)
+    assert not any("people had paused" in note for note in made.notes)
 
 
 def test_a_job_that_another_person_pauses_in_line_does_not_start_meanwhile() -> None:
@@ -166,7 +191,7 @@ def test_a_job_that_another_person_pauses_in_line_does_not_start_meanwhile() -> 
     jobs = [sent(1, 1100, (1400, 1500, {})), sent(2, 1100, (1400, 1500, {})), sent(3, 1200)]
     made = document(past(*jobs, audit=audit))
     assert [job.away for job in made.jobs] == [((150, 400),), ((150, 300),), ((250, 1000),)]
-    assert any(note.startswith("2 jobs were paused by people") for note in made.notes)
+    assert any(note.startswith("When 1 job that people had paused was resumed") for note in made.notes)
 
 
 def test_a_sweep_that_another_person_pauses_keeps_its_trials_from_running() -> None:
@@ -341,3 +366,36 @@ def test_the_other_pool_is_said_in_words() -> None:
         "order least-served",
         "minimum run time 2 min",
     ]
+
+
+def test_a_pool_that_the_simulation_does_not_repeat_is_named_with_its_figures() -> None:
+    projects = {"vision": figures(gpu_hours=4.03), "nlp": figures()}
+    was = PastOutcome(total=figures(), projects=projects, others=figures(gpu_hours=0.01))
+    assert deviation(was, was) == ""
+    close = structs.replace(was, projects={"vision": figures(gpu_hours=4.08), "nlp": figures()})
+    assert deviation(was, close) == ""
+    apart = {"vision": figures(gpu_hours=5.13), "nlp": figures(gpu_hours=12.0)}
+    text = deviation(was, structs.replace(was, projects=apart, others=figures(gpu_hours=0.04)))
+    assert "GPU-hours of “vision” 5.13 instead of 4.03 and “nlp” 12 instead of 9.00." in text
+
+
+def test_what_was_recorded_is_counted_as_what_is_simulated() -> None:
+    paused = {"state": AttemptState.PAUSED, "asked": Asked.PAUSE, "asked_at": 1290.0, "saved": 1250.0}
+    jobs = (
+        sent(1, 1100, (1200, 1300, paused), (1500, 1900, {})),
+        sent(2, 1000, (1000, 2400, {})),
+        sent(3, 1700),
+        sent(4, 900, (900, 1100, {})).with_standing(state=JobState.CANCELLED),
+    )
+    found = past(*jobs)
+    made = document(found)
+    period = period_of(found, START, END)
+    scenario, jobs_of = parse(written(made), "made"), recorded_jobs(found, period)
+    was = recorded_outcome(scenario, jobs_of)
+    total = was.total
+    assert (total.jobs, total.finished, total.pauses) == (3, 1, 1)
+    assert (total.wait_p50_s, total.wait_p95_s) == (100, 300)
+    assert total.gpu_hours == round(2 * (100 + 400 + 1000 + 100) / 3600, 3)
+    assert total.lost_gpu_hours == round(2 * 50 / 3600, 3)
+    assert was.projects == {"vision": structs.replace(total, cost=None)}
+    assert recorded_outcome(scenario, jobs_of, ()).others == was.projects["vision"]

@@ -58,6 +58,27 @@ def test_more_nodes_are_asked_about_by_a_slider_and_answered_in_a_sentence(visit
 
 
 @pytest.mark.usefixtures("held")
+def test_the_record_unfolds_beside_the_pool_as_it_was_and_what_differs_is_said(visit: Visit) -> None:
+    def differing(route: Route) -> None:
+        answer = route.fetch()
+        run = answer.json()
+        if run.get("comparison"):
+            run["comparison"]["deviation"] = "GPU-hours of “vision” 5.13 instead of 4.03."
+            run["comparison"]["recorded"]["projects"]["vision"]["gpu_hours"] = 4.03
+            run["comparison"]["unchanged"]["projects"]["vision"]["gpu_hours"] = 5.13
+        route.fulfill(response=answer, json=run)
+
+    page = visit("admin", "what-if")
+    page.route("**/api/v1/history/what-if**", differing)
+    page.reload()
+    answered(page)
+    expect(page.get_by_test_id("deviation")).to_have_text("GPU-hours of “vision” 5.13 instead of 4.03.")
+    page.get_by_text("What was recorded, and the pool as it was, simulated").click()
+    row = page.get_by_test_id("recorded").get_by_role("row").filter(has_text="vision")
+    expect(row).to_contain_text("4 → 5.1")
+
+
+@pytest.mark.usefixtures("held")
 def test_costs_name_their_currency(visit: Visit) -> None:
     def priced(route: Route) -> None:
         answer = route.fetch()

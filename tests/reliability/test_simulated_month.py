@@ -1,6 +1,7 @@
 """The export of a month that the real engine lived through, simulated: what was recorded comes out again.
 
 The oracle reads the rows of the store and the output of `springtide simulate`, and imports nothing of either.
+*What if* is to name what it finds.
 `--soak N` lives through further months.
 """
 
@@ -55,7 +56,7 @@ def recorded(lived: month.Month) -> dict[str, float]:
             ended.append(standing["ended"])
     held: dict[str, float] = defaultdict(float)
     for project, gpus, created, end in lived.store.execute("SELECT project, gpus, created, ended FROM attempts"):
-        held[project] += gpus * (min(end or lived.end, lived.end) - created) / HOUR
+        held[project] += gpus * max(0.0, min(end or lived.end, lived.end) - created) / HOUR
     return {
         "finished": len(ended),
         "makespan": max(ended) - lived.start,
@@ -109,6 +110,24 @@ def test_the_simulation_of_the_exported_month_equals_what_was_recorded(
         if not math.isclose(value, after[name], rel_tol=WITHIN, abs_tol=AT_ONCE if "wait" in name else 0.0)
     }
     assert not different
+    assert lived.deviation == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 2])
+def test_in_a_short_time_the_projects_that_the_simulation_does_not_repeat_are_named(
+    bed: StoreBed, number: int, tmp_path: Path
+) -> None:
+    lived = month.live(bed, number, jobs=80, length=2 * month.DAY)
+    before, after = recorded(lived), simulated(lived, tmp_path)
+    for name, figures in lived.recorded.projects.items():
+        assert figures.gpu_hours == pytest.approx(before[name], abs=0.002), "as the sum of the attempts"
+        differs = abs(after[name] - before[name])
+        if not math.isclose(differs, max(0.05, WITHIN * before[name]), abs_tol=0.005):
+            assert (f"“{name}”" in lived.deviation) == (differs > max(0.05, WITHIN * before[name]))
+    ended = lived.store.execute("SELECT body FROM attempts WHERE ended <= ?", [lived.end])
+    assert lived.recorded.total.pauses == sum(json.loads(body)["state"] == "paused" for (body,) in ended)
+    assert lived.recorded.total.gpu_hours == pytest.approx(sum(before[name] for name in month.PROJECTS), abs=0.002)
 
 
 @pytest.mark.slow

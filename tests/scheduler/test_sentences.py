@@ -53,8 +53,8 @@ DRAINS: list[dict[str, Any]] = [
 """Drained nodes and GPUs, and until when they are."""
 TYPES = ((), ("v100",), ("v100", "t4"))
 STARTS = (
-    *("deep", "endless", "failed", "far", "gone", "grows", "large", "never", "occupied", "open", "overdue"),
-    "working",
+    *("deep", "endless", "failed", "far", "gone", "grows", "large", "missed", "never", "occupied", "open"),
+    *("overdue", "working"),
 )
 REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
 UNSENT = ("interrupted", "login", "no-mail", "no-address", "not-set-up", "address-removed", "no-channel", "failed")
@@ -356,6 +356,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-starts-drained": DRAINS,
     "engine-starts-budget": [{"budget_of": NAMES, "budget_until": "2026-12-01 00:00"}],
     "engine-starts-far": [{"days": (1.0, 14.0, 0.5)}],
+    "engine-starts-unmeasured": [{}, {"within": (60.0, 600.0, 28_800.0)}],
     "estimate-now": [START],
     "estimate-room": [START, *({**START, **made_room(kind)} for kind in ("paused", "shrunk", "moved"))],
     "estimate-later": [{"likely": (3.0, 720.0), "first": (0.0, 300.0), "last": (None, 2400.0)}],

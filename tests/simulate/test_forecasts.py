@@ -19,6 +19,7 @@ from springtide.scheduler.forecast import (
     OPEN,
     OUTRUN,
     OVERDUE,
+    UNMEASURED,
     Stopping,
     StopTime,
     Window,
@@ -266,9 +267,32 @@ def test_a_time_limit_ends_what_has_run_longer_than_was_expected(pool: Any) -> N
     assert forecast(pool(before, Job("b", "vision", gpus=8))).starts["b"].likely == NOW + 5
 
 
-def test_with_nothing_but_a_time_limit_any_length_up_to_it_is_as_good(pool):
-    snapshot = pool(running("a", "vision", 8, 0, time_limit=1000.0), Job("b", "vision", gpus=8))
-    assert forecast(snapshot).starts["b"] == Window(NOW, NOW + 500, NOW + 1000)
+def test_with_nothing_but_a_time_limit_of_an_hour_any_length_up_to_it_is_as_good(pool):
+    snapshot = pool(running("a", "vision", 8, 0, time_limit=3600.0), Job("b", "vision", gpus=8))
+    assert forecast(snapshot).starts["b"] == Window(NOW, NOW + 1800, NOW + 3600)
+
+
+def test_with_nothing_but_a_time_limit_of_hours_no_start_is_likely_but_the_latest_is_known(pool: Any) -> None:
+    snapshot = pool(running("a", "vision", 8, 0, time_limit=28_800.0), Job("b", "vision", gpus=8))
+    window = forecast(snapshot).starts["b"]
+    assert (window, window.why) == (Window(NOW, None, NOW + 28_800), UNMEASURED)
+
+
+def test_unknown_run_times_that_do_not_matter_leave_a_start_likely(pool: Any) -> None:
+    unknown = running("a", "vision", 4, 0, started=NOW - 300, time_limit=28_800.0)
+    known = running("c", "vision", 4, 4, expected=100.0)
+    window = forecast(pool(unknown, known, Job("b", "vision", gpus=4))).starts["b"]
+    assert (window.likely, window.latest, window.why) == (NOW + 100, NOW + 200, "")
+
+
+def test_what_changes_by_itself_is_no_likely_start_while_run_times_are_unknown(pool: Any) -> None:
+    """The quota rises in hours and pauses the borrower, which may end in minutes."""
+    rises = (AmountsAtTime(Span(NOW + 50_000, NOW + 90_000), 8, None),)
+    projects = (Project("vision", quota=0, at_times=rises), Project("speech", quota=4, age=1))
+    for known in ({}, {"started": NOW - 300, "expected": 20.0}):
+        snapshot = pool(running("r", "speech", 8, 0, **known), Job("a", "vision", gpus=8))
+        window = forecast(replaced(snapshot, projects=projects)).starts["a"]
+        assert (window.likely, window.latest, window.why) == (None, NOW + 50_000, UNMEASURED)
 
 
 def test_only_so_many_waiting_jobs_are_looked_at_those_asked_for_first(pool):

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
+from springtide.scheduler.engine.forecasts.missed import Expectation, widened
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.forecasts.worker_client import ForecastClient, ForecastError
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -20,7 +21,7 @@ from springtide.scheduler.engine.state.pace import expected_course
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.diagnoses import Diagnoses
 from springtide.scheduler.engine.views.read_model import ReadModel
-from springtide.scheduler.forecast import AT_ONCE, FAR, HORIZON, NEVER, Outlook, StopTime, Window
+from springtide.scheduler.forecast import AT_ONCE, FAR, HORIZON, NEVER, UNMEASURED, Outlook, StopTime, Window
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.sentences.budgets import is_limit
@@ -88,6 +89,8 @@ class ForecastCache:
         self._client = ForecastClient()
         self._wanted: OrderedDict[str, None] = OrderedDict()
         self._version_of: dict[str, int] = {}
+        self._expectations: dict[tuple[str, int], Expectation] = {}
+        """By job and number of its attempts."""
         self._requested = asyncio.Event()
         self._renewed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -163,8 +166,7 @@ class ForecastCache:
                 self._requested.set()
 
     def _is_waiting(self, job_id: str) -> bool:
-        job = self._planner.job(job_id)
-        return job is not None and job.phase is Phase.WAITING
+        return self._wait_of(job_id) is not None
 
     async def _renew(self, wanted: list[str]) -> None:
         if not wanted:
@@ -176,7 +178,8 @@ class ForecastCache:
     async def _show(self, outlook: Outlook, now: float, version: int, planned: int) -> dict[str, wire.Starts]:
         """Keep the starts of an outlook, made at ``now`` with these versions of pool and planner; return them.
 
-        One that hardly differs from what is shown stays as it is shown, so that all who look read the same.
+        One that hardly differs from what is shown stays as it is shown, so that all who look read the same. Jobs
+        that have not started when they were expected have wider ones, and in the end none.
         """
         code, waits = never_code(self._read_model.nodes), self._read_model.waiting_reason
         found, changed = {}, []
@@ -184,6 +187,7 @@ class ForecastCache:
             known = self._starts.get(job_id)
             why = never_of(code, waits(job_id) if window.why else None)
             start = as_promised(starts_of(window, now, outlook.until, why), known)
+            start = self._widened(job_id, start)
             if known is None or differs(known, start, now):
                 changed.append(job_id)
             else:
@@ -197,9 +201,26 @@ class ForecastCache:
             if start.at < now - MAX_AGE or not self._is_waiting(job_id)
         ]:
             del self._starts[job_id], self._version_of[job_id]
+        for wait in [wait for wait in self._expectations if self._wait_of(wait[0]) != wait]:
+            del self._expectations[wait]
         self._publish([*changed, *(rediagnosed - set(changed))])
         await self._record.add({job_id: found[job_id] for job_id in changed})
         return found
+
+    def _widened(self, job_id: str, start: wire.Starts) -> wire.Starts:
+        """Return a start as it may be shown after the earlier ones of the job."""
+        wait = self._wait_of(job_id)
+        if wait is None:
+            return start
+        shown, expectation = widened(self._expectations.get(wait), start)
+        if expectation is not None:
+            self._expectations[wait] = expectation
+        return shown
+
+    def _wait_of(self, job_id: str) -> tuple[str, int] | None:
+        """Return the job and the number of its attempts, None if it does not wait."""
+        job = self._planner.job(job_id)
+        return (job_id, job.attempts) if job is not None and job.phase is Phase.WAITING else None
 
     def _store(self, found: Mapping[str, wire.Starts], version: int) -> None:
         self._starts.update(found)
@@ -312,6 +333,8 @@ def starts_of(window: Window, now: float, until: float, never: model.Reason) -> 
             if seen >= MIN_HORIZON
             else messages.starts_unknown("large")
         )
+    elif window.why == UNMEASURED:
+        why = messages.starts_unmeasured(None if window.latest is None else window.latest - now)
     elif window.why:
         why = never if window.why == NEVER else messages.starts_unknown(window.why)
     return wire.Starts(

@@ -11,8 +11,9 @@ from math import floor
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.past.anonymous import anonymous
+from springtide.scheduler.engine.past.recorded import recorded_jobs
 from springtide.scheduler.engine.past.runs import PastRuns, Prepared
-from springtide.scheduler.engine.past.scenario import Present, scenario_of
+from springtide.scheduler.engine.past.scenario import Present, period_of, scenario_of
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
@@ -24,7 +25,7 @@ from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.scenario.shape import Document
 from springtide.scheduler.scenario.write import written
 from springtide.scheduler.settings import DAY
-from springtide.scheduler.store.queries.past import past, recorded_since
+from springtide.scheduler.store.queries.past import Past, past, recorded_since
 from springtide.scheduler.wording import utc
 
 STEP = 600.0
@@ -62,7 +63,7 @@ class PastCalls:
         span = self._span(question, await self._threads.read(recorded_since))
         own = None if known is None else sorted(known)
         known_past, notes = self._scenarios.get(span), _notes(question, span[1])
-        return self.runs.begin(person, question, own, partial(self._prepared, *span), known_past, notes=notes)
+        return self.runs.begin(person, question, own, partial(self.prepared, *span), known_past, notes=notes)
 
     def _span(self, question: wire.PastWhatIf, since: float | None) -> tuple[float, float]:
         now = self._clock()
@@ -78,17 +79,21 @@ class PastCalls:
             raise invalid_field("start", "The time is longer than 400 days.", "Ask about a part of it.")
         return max(0.0, start), end
 
-    async def _prepared(self, start: float, end: float) -> Prepared:
-        """Return the scenario of a span, the one made before if its end has passed already then."""
+    async def prepared(self, start: float, end: float) -> Prepared:
+        """Return the scenario of a span, the one made before if its end has passed already then.
+
+        Raises `Refusal` if nothing was recorded.
+        """
         known = self._scenarios.get((start, end))
         if known is not None:
             return known
-        document = await self.scenario(start, end)
-        begins = start if document.span is None or document.origin is None else document.origin + document.span[0]
+        found, begins, ends = await self._read(start, end)
+        document = await asyncio.to_thread(scenario_of, found, self._present(), begins, ends)
         prepared = Prepared(
             begins,
-            end,
+            ends,
             await asyncio.to_thread(written, document),
+            await asyncio.to_thread(recorded_jobs, found, period_of(found, begins, ends)),
             tuple(document.notes),
             self._state.currency,
             is_simulated(self._nodes.all),
@@ -126,6 +131,11 @@ class PastCalls:
 
     async def scenario(self, start: float, end: float) -> Document:
         """Return the past from ``start`` to ``end`` as a scenario. Raises `Refusal` if nothing was recorded."""
+        found, start, end = await self._read(start, end)
+        return await asyncio.to_thread(scenario_of, found, self._present(), start, end)
+
+    async def _read(self, start: float, end: float) -> tuple[Past, float, float]:
+        """Return the records of a span, and what of it is recorded. Raises `Refusal` if nothing was."""
         now = self._clock()
         since = await self._threads.read(recorded_since)
         start, end = max(start, since if since is not None and since < end else start), min(end, now)
@@ -137,7 +147,7 @@ class PastCalls:
                 "No job with GPUs waited or ran in this time.",
                 hint="Ask for another time; the report shows when GPUs were held.",
             )
-        return await asyncio.to_thread(scenario_of, found, self._present(), start, end)
+        return found, start, end
 
     async def file(
         self, start: float, end: float, *, hide_names: bool = False, known: Collection[str] | None = None

@@ -1,14 +1,21 @@
-"""What would have been, in one sentence; pure."""
+"""What would have been, and how far the simulation is from what was, in sentences; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from springtide.scheduler.wire.past import PastFigures, PastOutcome
-from springtide.scheduler.wording import amount, capital, duration, listed
+from springtide.scheduler.wording import amount, capital, duration, listed, quoted
 
 SAME = 1.0
 """Seconds by which waits may differ and count as equal."""
+
+UNIT_DIGITS = 10
+"""GPU-hours from which on they are whole numbers."""
+CLOSE = 0.02
+"""Part by which GPU-hours of the simulation may differ from the recorded ones."""
+LEAST = 0.05
+"""GPU-hours by which they may differ in any case."""
 
 
 def headline(before: PastOutcome, after: PastOutcome) -> str:
@@ -44,3 +51,27 @@ def _more(name: str, before: int, after: int) -> Iterator[str]:
         return
     part = abs(after - before) / before
     yield f"{part:.0%} {'more' if after > before else 'fewer'} {name}".replace("%", " %", 1)
+
+
+def deviation(recorded: PastOutcome, simulated: PastOutcome) -> str:
+    """Return whose simulated GPU-hours differ from the recorded ones by more than `CLOSE`; else nothing."""
+    pairs = [(quoted(name), was, simulated.projects[name]) for name, was in recorded.projects.items()]
+    if recorded.others is not None and simulated.others is not None:
+        pairs.append(("all others", recorded.others, simulated.others))
+    apart = [f"{who} {_hours(after)} instead of {_hours(was)}" for who, was, after in pairs if _differ(was, after)]
+    if not apart:
+        return ""
+    return (
+        f"The pool as it was, simulated, differs from the record: GPU-hours of {listed(apart)}. Compare the two "
+        "simulations with each other, not with a report. Among few jobs a second may decide which one goes first, "
+        "and the others follow from that."
+    )
+
+
+def _differ(recorded: PastFigures, simulated: PastFigures) -> bool:
+    difference = abs(simulated.gpu_hours - recorded.gpu_hours)
+    return difference > max(LEAST, CLOSE * recorded.gpu_hours)
+
+
+def _hours(figures: PastFigures) -> str:
+    return f"{figures.gpu_hours:.2f}" if figures.gpu_hours < UNIT_DIGITS else amount(round(figures.gpu_hours))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.past.period import Period
@@ -15,7 +16,7 @@ from springtide.scheduler.model import JobState
 from springtide.scheduler.scenario.shape import JobPart
 from springtide.scheduler.store.ledger import PAUSED, LedgerEntry
 from springtide.scheduler.store.records import AttemptRecord, AttemptState, JobRecord
-from springtide.scheduler.wording import count
+from springtide.scheduler.wording import count, plural
 
 PLANNED = (
     "workers",
@@ -38,6 +39,7 @@ SAVED_IN_TIME = 5.0
 BUDGETS = (
     "Jobs that a spent budget paused stay paused until they ran again; budgets keep no other job waiting here."
 )
+PAUSED_JOB, RESUMED_JOB = f"{messages.DID}pause", f"{messages.DID}resume"
 UNKNOWN_RUN_TIME = 3_600.0
 """Run time of a job of which nothing is known, in seconds."""
 
@@ -46,7 +48,7 @@ UNKNOWN_RUN_TIME = 3_600.0
 class Stops:
     """When people kept jobs from running, by job and by project: stretches that begin and end.
 
-    ``pauses`` are when people paused jobs that others than they resumed: the trail does not say when.
+    ``pauses`` are when people paused jobs, by the trail, which does not say when they resumed them.
     """
 
     jobs: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
@@ -70,11 +72,12 @@ def job_parts(
     running = [job for job in jobs if job.rules.runs]
     ends = {job.id: job.standing.ended for job in running}
     known = _run_times(running)
-    parts, restarts, guessed, held = [], [], 0, 0
+    parts, restarts, guessed, held, edited = [], [], 0, 0, 0
     restrained = any(any(_paused_by_budget(job, period)) for job in running)
     for job in running:
         away, paused = _away(job, period, stops, ends)
         held += paused
+        edited += any(act.why.code == messages.DID_EDIT and act.at > period.start for act in job.standing.acts)
         work = _Work(job, period)
         guess = not job.state.final or not work.total
         guessed += guess
@@ -83,11 +86,11 @@ def job_parts(
             _part(job, period, work, away=away, usual=known.usual(job.spec) if guess else None, types=types)
         )
     deleted = list(_deleted(forgotten, period, types))
-    notes = _notes(guessed, held, len(deleted))
+    notes = _notes(guessed, held, edited, len(deleted))
     return JobParts([*parts, *deleted], [*notes, BUDGETS] if restrained else notes, restarts)
 
 
-def _notes(guessed: int, held: int, deleted: int) -> list[str]:
+def _notes(guessed: int, held: int, edited: int, deleted: int) -> list[str]:
     notes = []
     if guessed:
         notes.append(
@@ -95,9 +98,11 @@ def _notes(guessed: int, held: int, deleted: int) -> list[str]:
         )
     if held:
         notes.append(
-            f"{count(held, 'job')} were paused by people. When they were resumed is not recorded; it is taken to "
-            "be when they ran again."
+            f"When {count(held, 'job')} that people had paused {plural(held, 'was', 'were')} resumed is not "
+            "recorded; it is taken to be when they ran again."
         )
+    if edited:
+        notes.append(f"Of {count(edited, 'edited job')} the latest options count for the whole time.")
     if deleted:
         notes.append(f"Of {count(deleted, 'deleted job')} only the GPUs that they held are known.")
     return notes
@@ -216,27 +221,38 @@ def _away(
     if test is not None:
         found.append((job.spec.submitted, ends.get(test.job) or _first_created(job, period)))
     asked = _paused_by_people(job, period, stops.pauses.get(job.id, ()))
-    paused = [each for each in asked if not any(start <= each[0] < end for start, end in known)]
+    paused = [each for each in asked if not any(start <= each.start < end for start, end in known)]
     last = period.end if job.standing.ended is None else job.standing.ended
-    return tuple(
-        _joined([*found, *paused, *_paused_by_budget(job, period)], period, job.spec.submitted, last)
-    ), bool(paused)
+    stretches = [*found, *((each.start, each.end) for each in paused), *_paused_by_budget(job, period)]
+    return tuple(_joined(stretches, period, job.spec.submitted, last)), any(each.guessed for each in paused)
 
 
 def _first_created(job: JobRecord, period: Period) -> float:
     return job.attempts[0].created if job.attempts else period.end
 
 
-def _paused_by_people(job: JobRecord, period: Period, waiting: Iterable[float]) -> Iterator[tuple[float, float]]:
-    """Yield the stretches from each pause by a person until the job ran again; those while it waited are given."""
+class _Pause(NamedTuple):
+    """A pause by a person, from when to when; ``guessed``: nothing says when the job was resumed but its run."""
+
+    start: float
+    end: float
+    guessed: bool
+
+
+def _paused_by_people(job: JobRecord, period: Period, trail: Iterable[float]) -> Iterator[_Pause]:
+    """Yield the pauses by people, as attempts, the acts on the job, and the audit ``trail`` have them."""
+    acts = job.standing.acts
     running = (
         attempt.asked_at
         for attempt in job.attempts
         if attempt.asked_why is not None and attempt.asked_why.code == messages.HELD
     )
-    for at in (*running, *waiting):
-        if at is not None:
-            yield at, _ran_again(job, period, at)
+    pauses = (act.at for act in acts if act.why.code == PAUSED_JOB)
+    for at in sorted({at for at in (*running, *pauses, *trail) if at is not None}):
+        resumed = next((act.at for act in acts if act.why.code == RESUMED_JOB and act.at >= at), None)
+        again = _ran_again(job, period, at)
+        ran = any(attempt.created == again for attempt in job.attempts)
+        yield _Pause(at, again if resumed is None else min(resumed, again), resumed is None and ran)
 
 
 def _paused_by_budget(job: JobRecord, period: Period) -> Iterator[tuple[float, float]]:

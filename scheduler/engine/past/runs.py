@@ -17,10 +17,11 @@ import msgspec
 from msgspec import structs
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine.past.headline import headline
+from springtide.scheduler.engine.past.headline import deviation, headline
 from springtide.scheduler.engine.worker_environment import environment_of_worker
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.simulate.what_if import RecordedJob
 from springtide.scheduler.what_if_worker import PastProgress, PastQuestion
 from springtide.scheduler.wire.past import PastOutcome
 
@@ -41,11 +42,12 @@ TOO_LONG = "The calculation took longer than 15 minutes. Ask about a shorter tim
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A span of the past to calculate with: its ``scenario`` as JSON, and what to say of it."""
+    """A span of the past to calculate with: its ``scenario`` as JSON, its records, and what to say of it."""
 
     start: float
     end: float
     scenario: bytes
+    recorded: list[RecordedJob]
     notes: tuple[str, ...]
     currency: str
     simulated: bool
@@ -194,12 +196,12 @@ class PastRuns:
         baseline = _key(run, prepared)
         unchanged = self._unchanged.get(baseline)
         known = None if run.known is None else list(run.known)
-        question = PastQuestion(prepared.scenario, run.question.changes, known, unchanged)
+        question = PastQuestion(prepared.scenario, run.question.changes, prepared.recorded, known, unchanged)
         last = await self._answer(msgspec.msgpack.encode(question), run)
         if last.impossible:
             run.state, run.why = "failed", last.impossible
             return
-        if last.unchanged is None or last.changed is None:
+        if last.recorded is None or last.unchanged is None or last.changed is None:
             raise EOFError("the process ended without an answer")
         self._unchanged.put(baseline, last.unchanged)
         comparison = wire.PastComparison(
@@ -207,9 +209,11 @@ class PastRuns:
             end=prepared.end,
             headline=headline(last.unchanged, last.changed),
             difference=last.difference,
+            recorded=last.recorded,
             unchanged=last.unchanged,
             changed=last.changed,
             notes=list(prepared.notes),
+            deviation=deviation(last.recorded, last.unchanged),
             currency=prepared.currency,
             simulated=prepared.simulated,
         )

@@ -35,11 +35,16 @@ class Present:
     prices: dict[str, float]
 
 
-def scenario_of(past: Past, present: Present, start: float, end: float) -> Document:
-    """Return the scenario of the time from ``start`` to ``end``."""
+def period_of(past: Past, start: float, end: float) -> Period:
+    """Return the time from ``start`` to ``end``, with the first submission of its jobs as the origin."""
     first = min([start, *(job.spec.submitted for job in past.jobs)])
     first = min([first, *(each.start - (each.wait or 0.0) for each in past.forgotten)])
-    period = Period(start, end, float(floor(first)))
+    return Period(start, end, float(floor(first)))
+
+
+def scenario_of(past: Past, present: Present, start: float, end: float) -> Document:
+    """Return the scenario of the time from ``start`` to ``end``."""
+    period = period_of(past, start, end)
     nodes = past_nodes(present.nodes, seen_nodes(past.jobs, period), past.facts, period)
     order = present.settings.gpu_types
     types = pool_types((Node(part.name, part.gpus, part.gpu_type) for part in nodes.parts), order)

@@ -18,8 +18,12 @@ from simulation.virtual_time import VirtualLoop, run
 from simulation.world import START, Program, World
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import Engine, EngineSettings, Retries
+from springtide.scheduler.engine import EngineSettings, Retries
+from springtide.scheduler.engine.past.headline import deviation
+from springtide.scheduler.engine.past.runs import Prepared
 from springtide.scheduler.model import Settings
+from springtide.scheduler.scenario import parse
+from springtide.scheduler.simulate.what_if import outcome, recorded_outcome
 
 HOUR = 60.0
 DAY = 24 * HOUR
@@ -33,12 +37,18 @@ SHAPES = ((1, 1), (1, 1), (1, 2), (1, 4), (1, 8), (2, 4), (2, 8))
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """A month's store, and the scenario that the engine made of the span ``start`` to ``end`` of it."""
+    """A month's store, and the scenario that the engine made of the span ``start`` to ``end`` of it.
+
+    ``recorded`` are the figures that *What if* has of it by the records, ``deviation`` says how the simulation of
+    the scenario differs from them.
+    """
 
     store: sqlite3.Connection
     scenario: bytes
     start: float
     end: float
+    recorded: wire.PastOutcome
+    deviation: str
 
 
 def live(bed: StoreBed, seed: int, jobs: int, *, length: float = LENGTH) -> Month:
@@ -58,15 +68,13 @@ async def _month(loop: VirtualLoop, bed: StoreBed, rng: random.Random, jobs: int
     for task in people:
         await task
     end = START + length
-    scenario: bytes = await pool.ask(lambda engine: _export(engine, START, end))
+    prepared: Prepared = await pool.ask(lambda engine: engine.past.prepared(START, end))
     await pool.close()
     copy = sqlite3.connect(":memory:")
     bed.reading(lambda file: file.backup(copy))
-    return Month(copy, scenario, START, end)
-
-
-async def _export(engine: Engine, start: float, end: float) -> bytes:
-    return await engine.past.file(start, end)
+    scenario = parse(prepared.scenario, "month")
+    known = recorded_outcome(scenario, prepared.recorded)
+    return Month(copy, prepared.scenario, START, end, known, deviation(known, outcome(scenario)))
 
 
 async def _admin(pool: Pool, length: float) -> None:

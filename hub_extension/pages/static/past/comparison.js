@@ -17,7 +17,8 @@ const FIGURES = {
 };
 
 /** Draws an answer: its sentence, the figures of the pool, and those of each project. */
-export function drawComparison({ start, end, headline, unchanged, changed, notes, currency, simulated }, words) {
+export function drawComparison(found, words) {
+  const { start, end, headline, recorded, unchanged, changed, notes, deviation, currency, simulated } = found;
   const days = [start, end].map(day);
   return h(
     "div",
@@ -29,8 +30,15 @@ export function drawComparison({ start, end, headline, unchanged, changed, notes
       `${words || "The same pool"}, from ${days[0]} to ${days[1]}. Both pools are calculated from the recorded jobs. `,
       simulatedMark(simulated),
     ),
+    deviation ? h("p", { key: "deviation", "data-testid": "deviation" }, clean(deviation)) : null,
     drawTotals(unchanged.total, changed.total, currency),
-    drawProjects(unchanged, changed, currency),
+    drawProjects("By project: as it was, and as it would have been", unchanged, changed, currency),
+    h(
+      "details",
+      { key: "recorded", class: "st-whatif-notes", "data-testid": "recorded" },
+      h("summary", {}, "What was recorded, and the pool as it was, simulated"),
+      drawProjects("By project: recorded, and simulated as it was", recorded, unchanged, currency),
+    ),
     h(
       "details",
       { class: "st-whatif-notes" },
@@ -75,23 +83,17 @@ function drawTotals(before, after, currency) {
   );
 }
 
-function drawProjects(before, after, currency) {
+function drawProjects(caption, before, after, currency) {
   const rows = Object.keys(after.projects).map((name) => [clean(name), before.projects[name], after.projects[name]]);
   if (after.others) rows.push(["all others", before.others, after.others]);
   const columns = known(before.total, after.total);
   return h(
     "div",
-    {
-      key: "projects",
-      class: "table-responsive st-report-frame",
-      tabindex: 0,
-      role: "region",
-      "aria-label": "By project",
-    },
+    { key: caption, class: "table-responsive st-report-frame", tabindex: 0, role: "region", "aria-label": caption },
     h(
       "table",
       { class: "table st-table st-report-table", "data-testid": "projects" },
-      h("caption", { class: "visually-hidden" }, "By project: as it was, and as it would have been"),
+      h("caption", { class: "visually-hidden" }, caption),
       h(
         "thead",
         {},
