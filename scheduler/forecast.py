@@ -290,12 +290,12 @@ def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
 def soonish(job: Job, now: float, past: Sequence[float] = ()) -> float:
     """Return as `likeliest`, but for a job of unknown length as long again as it has run, at least `OUTRUN`.
 
-    With a time limit it is at least half of the likely time, up to `BY_LIMIT`.
+    With a time limit it is at least the likely time, up to `BY_LIMIT`.
     """
     if _is_measured(job, now, past):
         return likeliest(job, now, past)
     most = _most(job, now)
-    by_limit = 0.0 if math.isinf(most) else min(BY_LIMIT, most / 2 / SPREAD)
+    by_limit = 0.0 if math.isinf(most) else min(BY_LIMIT, most / 2)
     return min(most, max(OUTRUN, job.worked_by(now), by_limit))
 
 

@@ -95,9 +95,14 @@ def _alternatives(client: Client, job: Job) -> Iterator[Alternative]:
 
 
 def is_sooner(one: Starts | None, other: Starts | None) -> bool:
-    """Return whether the first start is expected before the other, or one of them is not known."""
-    if one is None or one.likely is None or other is None or other.likely is None:
+    """Return whether the first start is expected before the other, or it is not known which of them comes first.
+
+    One without a likely time comes first if it may come earlier.
+    """
+    if one is None or other is None or other.likely is None:
         return True
+    if one.likely is None:
+        return one.earliest is None or other.earliest is None or one.earliest < other.earliest
     return one.likely < other.likely
 
 
