@@ -161,10 +161,22 @@ class StrictPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, value: Any) -> Any:
         """Return how a value is pickled. Raises `pickle.PicklingError` for an open file."""
+        if isinstance(value, types.CodeType):
+            return _with_its_file(value)
         if isinstance(value, io.TextIOWrapper) and value not in (sys.stdin, sys.stdout, sys.stderr):
             msg = f"it is the open file {given(str(value.name), LONG_GIVEN)}"
             raise pickle.PicklingError(msg)
         return super().reducer_override(value)
+
+
+def _with_its_file(code: types.CodeType) -> tuple[Any, tuple[Any, ...]]:
+    """Return how code is pickled with the name of its file, by which errors name its cell.
+
+    cloudpickle 3.1.3 and later put another name in its place, which is the first text of the values.
+    """
+    kind, values = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+    place = next(place for place, value in enumerate(values) if isinstance(value, str))
+    return kind, (*values[:place], code.co_filename, *values[place + 1 :])
 
 
 class _Pickler(StrictPickler):
