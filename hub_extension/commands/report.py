@@ -98,7 +98,7 @@ def _print_table(found: Report) -> None:
     header = [*(each.upper() for each in found.by), *(_title(each.title) for each in found.columns)]
     span = f"on {found.start}" if found.start == found.end else f"from {found.start} to {found.end}"
     print_table(header, rows, empty=f"No GPU-hours that you may see {span}.")
-    for line in (*found.notable, *found.notes):
+    for line in (*filter(None, [found.scope]), *found.notable, *found.notes):
         say(line)
     if found.simulated:
         say("GPUs are simulated: what they used is processor time.")

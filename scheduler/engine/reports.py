@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import partial
 from types import MappingProxyType
 
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from springtide.scheduler import wire
@@ -26,7 +27,7 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.queries import ledger
 from springtide.scheduler.store.tables import BudgetRecord
 from springtide.scheduler.wire import ReportBy
-from springtide.scheduler.wording import count, given
+from springtide.scheduler.wording import count, given, listed, quoted
 
 LONGEST = 3_660
 """Maximum number of days of a report."""
@@ -87,7 +88,7 @@ class Reports:
         )
         found = await self._threads.read(read, wanted, (first, last), now, sight)
         check_rows(len(found.rows), (last - first).days + 1)
-        return found
+        return replace(found, scope=_scope(sight, self._state.projects))
 
     def last_month(self) -> tuple[date, date]:
         """Return the first and the last day of the month before the present one, in the pool's time zone."""
@@ -101,6 +102,19 @@ class Reports:
         if not self._state.budgets or first != whole[0] or not min(whole[1], today) <= last <= whole[1]:
             return None
         return BudgetMonth(month, list(self._state.budgets.values()))
+
+
+def _scope(sight: Sight, projects: Iterable[str]) -> str:
+    """Return the sentence on whose use a report has, empty for that of all."""
+    names = sorted(projects)
+    whole = [name for name in names if sight.quota(name)]
+    if not whole:
+        return "It has your own use alone." if names else ""
+    return (
+        ""
+        if whole == names
+        else f"It has all use of {listed([quoted(name) for name in whole])}, and of others your own alone."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ class Report(Answer, frozen=True, kw_only=True):
     ``total`` sums up all rows; costs are in the ``currency``, empty if none is set. For readers there are the
     ``columns`` in which something is known, the ``numbers`` about all of it, and ``notable`` sentences
     about projects, in reports by project, and ``notes`` about what the numbers leave out. ``simulated`` says that
-    GPUs of the pool are simulated now, so that what they used is processor time.
+    GPUs of the pool are simulated now, so that what they used is processor time. ``scope`` says whose use it has,
+    empty for that of all.
     """
 
     start: str
@@ -90,6 +91,7 @@ class Report(Answer, frozen=True, kw_only=True):
     notes: list[str]
     simulated: bool
     currency: str = ""
+    scope: str = ""
 
 
 class ReportMail(Request, frozen=True, kw_only=True):

@@ -43,6 +43,12 @@ async def test_quotas_are_those_of_projects_that_the_caller_leads(running: Any) 
     assert await quotas("susan") == {"vision": False}
 
 
+async def test_a_report_says_whose_use_it_has(running: Any) -> None:
+    await held(running)
+    scopes = {name: (await report(running, name)).json()["scope"] for name in ("admin", "susan")}
+    assert scopes == {"admin": "", "susan": "It has your own use alone."}
+
+
 async def test_what_is_held_now_counts(running: Any) -> None:
     await held(running)
     found = (await report(running, "admin", by="kind")).json()

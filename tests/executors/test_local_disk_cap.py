@@ -51,7 +51,9 @@ async def test_a_job_that_keeps_too_many_outputs_is_ended_and_told_what_to_delet
     kept, mib = first_named(detail)
     assert kept == "outputs"
     assert 4.0 <= mib <= 6.0
-    assert "may keep 4.0 MiB. Delete older checkpoints and outputs" in detail
+    assert detail.endswith(
+        "of 4.0 MiB that a job of this pool may keep. Have the program delete outputs that nobody needs any more."
+    )
 
 
 async def test_the_reports_of_a_job_count_as_what_it_keeps(tmp_path: Path) -> None:

@@ -97,9 +97,12 @@ function draw() {
 
 function drawReport({ table, tide, column, colours }) {
   const days = table.start === table.end ? `On ${table.start}` : `From ${table.start} to ${table.end}`;
-  const head = h("p", { key: "span", class: "st-report-span", "data-testid": "report-span" }, `${days}, in UTC. `, [
-    simulatedMark(table.simulated),
-  ]);
+  const head = h(
+    "p",
+    { key: "span", class: "st-report-span", "data-testid": "report-span" },
+    `${days}, in UTC. ${table.scope} `,
+    [simulatedMark(table.simulated)],
+  );
   if (!table.rows.length)
     return [
       head,

@@ -9,6 +9,7 @@ from typing import Any
 
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.executors.supervisor.disk import CHECKPOINTS, CODE, OUTPUTS, REPORTS, WORK
 from springtide.scheduler.settings import GIB, SettingError, setting
 
 PERIOD_US = 100_000
@@ -148,11 +149,11 @@ class Limits:
         if not self.disk:
             return None
         folders = {
-            "checkpoints": places.checkpoints,
-            "outputs": places.output,
-            "working directory": places.work,
-            "submitted files": places.code,
-            "reports": places.reports,
+            CHECKPOINTS: places.checkpoints,
+            OUTPUTS: places.output,
+            WORK: places.work,
+            CODE: places.code,
+            REPORTS: places.reports,
         }
         return {
             "limit": self.disk,

@@ -16,6 +16,19 @@ SHARE = 20
 DEEPEST = 256
 """Depth of folders up to which they are measured; deeper ones are a reason to end the job."""
 DELETED = "deleted files that it has open"
+CHECKPOINTS, OUTPUTS, WORK = "checkpoints", "outputs", "working directory"
+CODE, REPORTS = "submitted files", "reports"
+ADVICE = {
+    CHECKPOINTS: "Keep fewer checkpoints, or smaller ones.",
+    OUTPUTS: "Have the program delete outputs that nobody needs any more.",
+    WORK: "Have the program delete files in its working directory that it needs no more.",
+    CODE: "Have the program write its files elsewhere than beside the submitted ones.",
+    REPORTS: "Have the program report less often.",
+    DELETED: "Have the program close the files that it deletes.",
+}
+"""What keeps a job below its disk limit, by its largest folder."""
+NOTABLE = 0.01
+"""Part of all that a job keeps from which on a folder is named."""
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """Errors for a folder removed or replaced since it was listed."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -129,13 +142,12 @@ def _devices(paths: Iterable[str]) -> frozenset[int]:
 
 
 def over(used: dict[str, int], limit: int) -> str:
-    """Return the sentences about an exceeded disk limit, the largest folder first."""
+    """Return the sentences about an exceeded disk limit: the large folders, the largest first, and what helps."""
+    total = sum(used.values())
     largest_first = sorted(used.items(), key=lambda folder: -folder[1])
-    parts = ", ".join(f"{name} {_amount(size)}" for name, size in largest_first if size)
-    return (
-        f"It keeps {_amount(sum(used.values()))} on the disk ({parts}); a job of this pool may keep "
-        f"{_amount(limit)}. Delete older checkpoints and outputs while it runs, or report less often."
-    )
+    parts = ", ".join(f"{name} {_amount(size)}" for name, size in largest_first if size >= total * NOTABLE)
+    kept = f"{_amount(total)} on the disk ({parts}), of {_amount(limit)} that a job of this pool may keep."
+    return f"{kept} {ADVICE[largest_first[0][0]]}"
 
 
 def _amount(size: int) -> str:
