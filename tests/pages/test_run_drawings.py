@@ -103,6 +103,31 @@ def test_all_arguments_that_differ_are_columns(gallery: Page) -> None:
     assert {name for name in (*differ, "seed") if column(table, name).count()} == differ
 
 
+@pytest.mark.parametrize(
+    ("jobs", "left_out"),
+    [
+        ([{"user": "ada", "project": "vision"}, {"user": "bob", "project": "speech"}], []),
+        ([{"user": "ada", "project": "vision"}, {"user": "bob", "project": "vision"}], ["project"]),
+        ([{"user": "ada", "project": "vision"}] * 2, ["project", "user"]),
+    ],
+    ids=["of two projects", "of two people", "of one person"],
+)
+def test_people_and_projects_that_differ_give_way_to_no_other_column(
+    gallery: Page, jobs: list[dict[str, Any]], left_out: list[str]
+) -> None:
+    given = """async (jobs) => {
+        const { ChosenColumns } = await import("/visuals/views/run_columns.js");
+        const columns = new ChosenColumns(() => {}, "narrow");
+        const all = jobs.map((more, place) => {
+            const job = gallery.job({ ...more, id: `job-${place}` });
+            return { ...job, arguments: { lr: place, depth: -place } };
+        });
+        for (let left = 0; left < 20 && columns.of(all).length > 1; left += 1) columns.narrowed(all);
+        return [...columns.leftOut(all)].sort();
+    }"""
+    assert gallery.evaluate(given, jobs) == left_out
+
+
 def column(table: Locator, name: str) -> Locator:
     return table.locator(f"th[data-column='argument.{name}']")
 

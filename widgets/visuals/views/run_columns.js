@@ -12,7 +12,10 @@ const NONE = "–";
 const AUTO_ARGUMENTS = 12;
 const AUTO_METRICS = 2;
 const MOST_NAMES = 200;
-/** Columns of every table that give way to arguments, metrics and lineage where the window is narrow, the last one first. */
+/**
+ * Columns of every table that give way to arguments, metrics and lineage where the window is narrow, the last one first,
+ * unless the jobs are of several people or projects.
+ */
 const YIELDING = ["user", "project"];
 
 /** Columns beside those that are always there. Those with `has` show by themselves if it holds for one of the jobs. */
@@ -266,6 +269,9 @@ function usual(jobs, most) {
   const lineage = MORE.filter(({ has }) => has && jobs.some(has)).map(keyOf);
   const inTurn = [...given, ...metrics.slice(given.length)].flatMap((name, at) => [name, given[at] && metrics[at]]);
   const [argument, metric, ...others] = inTurn.filter(Boolean);
-  const first = [argument, metric, ...lineage, ...others, ...YIELDING, ...spans].filter(Boolean).slice(0, most);
+  const telling = YIELDING.filter((name) => new Set(jobs.map((job) => job[name])).size > 1);
+  const first = [...new Set([...telling, argument, metric, ...lineage, ...others, ...YIELDING, ...spans])]
+    .filter(Boolean)
+    .slice(0, most);
   return [...YIELDING, ...spans, ...given, ...metrics, ...lineage].filter((key) => first.includes(key));
 }
