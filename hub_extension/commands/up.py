@@ -181,6 +181,11 @@ def _story(first: str, second: str) -> list[str]:
 def _own_people(hub: Running, first: str, pages: str) -> list[str]:
     """Return the first steps with other people."""
     admin = hub.admins[0] if hub.admins else "an admin"
+    if hub.members:
+        return [
+            f"  1. Log in as {first}, press Start, and run the notebook: it sends jobs to the pool.",
+            f"  2. Change people and quotas as {admin}:  {pages}/admin",
+        ]
     return [
         f"  1. Log in as {admin} and give people projects with quotas:  {pages}/admin",
         f"  2. Log in as {first}, press Start, and run the notebook: it sends jobs to the pool.",

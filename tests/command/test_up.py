@@ -89,6 +89,8 @@ def test_after_people_have_left_it_names_those_who_are_in_projects_and_plays_no_
     assert "People        joe, jemma; in no project: susan\n" in said
     assert "Log in as joe, press Start" in said
     assert "Log in as susan" not in said
+    assert "give people projects" not in said
+    assert "2. Change people and quotas as admin:" in said
     assert "notebook of susan" not in said
     none_left = welcome(replace(hub, members=(), is_story=False))
     assert "People        susan, joe, jemma\n" in none_left

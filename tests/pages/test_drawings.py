@@ -680,7 +680,7 @@ def test_an_expected_run_time_that_a_job_has_passed_is_not_shown(gallery: Page) 
     )
     assert words == [
         "1 min, from the most similar earlier jobs",
-        "unknown: the most similar earlier jobs took 1 min, this one longer",
+        "1 min, from the most similar earlier jobs; this one has run longer",
     ]
 
 

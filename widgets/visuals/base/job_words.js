@@ -331,7 +331,7 @@ function range(first, last) {
   return ` (between ${unit(early) === unit(late) ? early.split(" ")[0] : early} and ${late})`;
 }
 
-/** How long a job is expected to run, by earlier ones; of one that has run longer nothing is known. */
+/** How long a job is expected to run, by earlier ones. */
 export function expectedWords({ usual_runtime: usual, attempts }, now) {
   const ran = attempts.reduce(
     (sum, { started, ended }) => sum + (Number.isFinite(started) ? (ended ?? now) - started : 0),
@@ -339,6 +339,6 @@ export function expectedWords({ usual_runtime: usual, attempts }, now) {
   );
   const others = "the most similar earlier jobs";
   return ran > usual
-    ? `unknown: ${others} took ${duration(usual)}, this one longer`
+    ? `${duration(usual)}, from ${others}; this one has run longer`
     : `${duration(usual)}, from ${others}`;
 }
