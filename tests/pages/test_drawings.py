@@ -670,7 +670,7 @@ def test_the_mark_of_a_sweep_with_failed_trials_is_not_that_of_a_plain_success(g
     ]
 
 
-def test_an_expected_run_time_that_a_job_has_passed_is_not_shown(gallery: Page) -> None:
+def test_the_run_time_of_similar_jobs_is_theirs_also_when_a_job_has_passed_it(gallery: Page) -> None:
     words = gallery.evaluate(
         """async () => {
             const { expectedWords } = await import("/visuals/base/job_words.js");
