@@ -58,9 +58,9 @@ def test_every_module_and_sheet_of_the_picture_language_is_in_a_layer() -> None:
     assert folders == {*LAYERS, "styles"}
 
 
-@pytest.mark.parametrize("name", ["notebook/card_widget.js", "notebook/pool_widget.js"])
+@pytest.mark.parametrize("name", sorted(path.name for path in (VISUALS / "notebook").glob("*_widget.js")))
 def test_a_widget_is_one_module_without_imports(name: str) -> None:
-    source = visuals.bundle(name)
+    source = visuals.bundle(f"notebook/{name}")
     assert not IMPORT.search(source)
     declared = re.findall(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", source, re.MULTILINE)
     assert len(declared) == len(set(declared))

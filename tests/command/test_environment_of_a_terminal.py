@@ -95,8 +95,8 @@ def test_the_environment_is_shown_before_and_after_without_its_values(terminal: 
     assert told.code == 0, told.err
     assert f"Program: {terminal.venv}/bin/torchrun\n" in told.out
     assert f", {terminal.venv}/bin/python (environment nlp)\n" in told.out
-    assert "Not sent: " in told.out
-    assert "WANDB_API_KEY" in told.out
+    assert "WANDB_API_KEY is set here and not sent with the job." in told.err
+    assert "hunter2" not in told.out + told.err
     sent = terminal("submit", "--json", "--", "bash", "-c", "true").json
     shown = terminal("show", sent["id"])
     assert (

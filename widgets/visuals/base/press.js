@@ -1,7 +1,7 @@
 /** Holds redraws while a control is pressed: nothing moves between press and release, which would lose the click. */
 
 const CONTROLS = "a[href], button, summary, label, [type=checkbox], [type=radio]";
-const waiting = new Map();
+const held = new Map();
 let isWatching = false;
 let isPressed = false;
 let ending = null;
@@ -13,8 +13,8 @@ let ending = null;
  */
 export function unlessPressed(root, redraw, hearsClicks) {
   if (!isWatching) watch(hearsClicks);
-  waiting.delete(root);
-  if (isPressed && root.isConnected) waiting.set(root, redraw);
+  held.delete(root);
+  if (isPressed && root.isConnected) held.set(root, redraw);
   else redraw();
 }
 
@@ -50,7 +50,7 @@ function release() {
 
 function end() {
   isPressed = false;
-  const redraws = [...waiting.values()];
-  waiting.clear();
+  const redraws = [...held.values()];
+  held.clear();
   for (const redraw of redraws) redraw();
 }
