@@ -66,7 +66,7 @@ def _time_limit(p: Params) -> Sentences:
     yield cause(f"It reached its time limit of {exactly(real(p, 'seconds'))}.")
 
 
-def _code_or_signal(p: Params) -> str:
+def _how_it_ended(p: Params) -> str:
     """Return the end of a process as the rest of a sentence, empty if it is unknown."""
     if "signal" in p:
         return f"was ended by {p['signal']}"
@@ -77,7 +77,7 @@ def _succeeded(p: Params) -> Sentences:
     yield cause("It has finished.")
     if not p.get("returned", 1):
         yield cause("Its process ended with exit code 0 before the function or cell returned: it has no result.")
-    if how := _code_or_signal(p):
+    if how := _how_it_ended(p):
         yield cause(f"Its function or notebook had returned; then its process {how}.")
     if p.get("lost_result"):
         yield cause("Its result could not be kept, only its text.")

@@ -17,16 +17,17 @@ workers = st.builds(
 steps = st.lists(st.tuples(st.sampled_from(["reserve", "unreserve", "occupy", "vacate"]), workers))
 
 
-def counted(pool: NodePool) -> tuple[int, int]:
+def counted(pool: NodePool) -> tuple[int, int, int]:
     return (
         sum(node.reserved.bit_count() for node in pool.node_states),
+        sum((node.allocatable & node.reserved & ~node.held).bit_count() for node in pool.node_states),
         sum(node.free.bit_count() for node in pool.node_states),
     )
 
 
 @given(steps, steps)
 def test_reserved_and_free_gpus_are_counted_right_after_any_changes_and_after_they_are_rolled_back(kept, tried):
-    pool = NodePool([Node(f"n{at}", 4) for at in range(3)], UndoLog())
+    pool = NodePool([Node("n0", 4), Node("n1", 4, taken=(3,)), Node("n2", 4, available=False)], UndoLog())
 
     def change(step: str, worker: Worker) -> None:
         if step in {"occupy", "vacate"}:
@@ -40,6 +41,6 @@ def test_reserved_and_free_gpus_are_counted_right_after_any_changes_and_after_th
     with pool.undo.trial():
         for step, worker in tried:
             change(step, worker)
-            assert (pool.reserved, pool.free) == counted(pool)
+            assert (pool.reserved, pool.idle_reserved, pool.free) == counted(pool)
 
-    assert (pool.reserved, pool.free) == before
+    assert (pool.reserved, pool.idle_reserved, pool.free) == before

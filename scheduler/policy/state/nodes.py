@@ -72,8 +72,8 @@ class NodePool:
     """The nodes with GPUs of one type. Nodes that are not available count as having no free GPU.
 
     ``all`` are the available ones, ``buckets`` the nodes by their number of free GPUs, ``free`` is the number of
-    all free GPUs, ``reserved`` that of all reserved ones, ``idle_reserved`` of those among them that nobody holds.
-    ``levels`` has the nodes of each topology domain by level and domain. ``closing`` has the nodes
+    all free GPUs, ``reserved`` that of all reserved ones, ``idle_reserved`` of the usable ones among them that
+    nobody holds. ``levels`` has the nodes of each topology domain by level and domain. ``closing`` has the nodes
     that close, with the time at which jobs leave them. All changes are recorded in ``undo``.
     """
 
@@ -245,7 +245,8 @@ class NodePool:
         self.undo.record(self._set, node, job_id, before, node.reserved)
         held = (node.held & ~before) | mask
         self.reserved += reserved.bit_count() - node.reserved.bit_count()
-        self.idle_reserved += (reserved & ~held).bit_count() - (node.reserved & ~node.held).bit_count()
+        was_idle, is_idle = node.reserved & ~node.held, reserved & ~held
+        self.idle_reserved += (is_idle & node.allocatable).bit_count() - (was_idle & node.allocatable).bit_count()
         node.reserved = reserved
         node.held = held
         if mask:
