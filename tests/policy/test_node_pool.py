@@ -27,7 +27,9 @@ def counted(pool: NodePool) -> tuple[int, int, int]:
 
 @given(steps, steps)
 def test_reserved_and_free_gpus_are_counted_right_after_any_changes_and_after_they_are_rolled_back(kept, tried):
-    pool = NodePool([Node("n0", 4), Node("n1", 4, taken=(3,)), Node("n2", 4, available=False)], UndoLog())
+    pool = NodePool(
+        [Node("n0", 4), Node("n1", 4, taken=frozenset({3})), Node("n2", 4, available=False)], UndoLog()
+    )
 
     def change(step: str, worker: Worker) -> None:
         if step in {"occupy", "vacate"}:
