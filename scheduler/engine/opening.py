@@ -325,7 +325,9 @@ def _compose(
         copies=copies,
         jitter=jitter,
     )
-    checks = StartChecks(executor, launch_specs.preview, mailbox.post, asyncio.get_running_loop().time)
+    checks = StartChecks(
+        executor, launch_specs.preview, nodes.type_of, mailbox.post, asyncio.get_running_loop().time
+    )
 
     def follow_what_is_learnt(transaction: Transaction) -> None:
         drain_slow(transaction, node_speeds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -259,6 +260,35 @@ async def test_a_job_runs_on_if_its_new_place_would_not_take_it(apart: Any, says
     apart.executor.refuses = lambda _: None
     await apart.later(120.0)
     await apart.state(large.id, "running")
+
+
+async def test_an_owner_is_asked_about_once_though_another_node_is_better_meanwhile(make_pool: Any) -> None:
+    pool = await make_pool(settings=SETTINGS, executor=worlds.MemoryExecutor(TWO_NODES))
+    pool.executor.checks_starts = True
+    borrowed = [await pool.submit(gpus=1) for _ in range(8)]
+    for job in borrowed:
+        await pool.state(job.id, "running")
+    places = {job.id: (await pool.job(job.id)).held[0].node for job in borrowed}
+    await pool.later(3600.0)
+    asked: list[AttemptSpec] = []
+    answered = asyncio.Event()
+
+    async def check(spec: AttemptSpec) -> Exit | None:
+        asked.append(spec)
+        await answered.wait()
+        return None
+
+    pool.executor.check = check
+    owner = await pool.submit("joe", gpus=1)
+    await pool.until(lambda: asked)
+    offered = asked[0].placement[0].node
+    for job, node in places.items():
+        if node != offered:
+            pool.executor.save(pool.key(job), 1)
+    answered.set()
+    found = await pool.state(owner.id, "running")
+    assert found.held[0].node != offered
+    assert len(asked) == 1
 
 
 async def test_a_job_that_no_cluster_would_take_fails_before_others_are_paused_for_it(pool: Any) -> None:

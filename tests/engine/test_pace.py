@@ -144,3 +144,15 @@ async def test_somebody_waits_for_what_frees_gpus_and_for_answers(
     await asyncio.sleep(0)
     assert mailbox.urgent.is_set()
     request.cancel()
+
+
+async def test_the_start_of_a_job_that_others_made_room_for_is_waited_for_once() -> None:
+    mailbox = Mailbox(Clock())
+    mailbox.awaited.add(KEY)
+    mailbox.post(AttemptStatus(KEY, AttemptPhase.STARTING))
+    assert not mailbox.urgent.is_set()
+    mailbox.post(AttemptStatus(KEY, AttemptPhase.RUNNING, 1.0))
+    assert mailbox.urgent.is_set()
+    mailbox.drain()
+    mailbox.post(AttemptStatus(KEY, AttemptPhase.RUNNING, 1.0))
+    assert not mailbox.urgent.is_set()

@@ -34,7 +34,7 @@ from springtide.scheduler.engine.state.write_batch import write_batch
 from springtide.scheduler.engine.store_threads import StoreThreads, store_refusal
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.read_model import ReadModel
-from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, InventoryChanged, Reported
+from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, InventoryChanged, Reported
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError, StoreMovedError, StoreTakenError, StoreUnsureError
 from springtide.scheduler.store.records import EventRecord, JobRecord
@@ -389,7 +389,10 @@ class Loop:
         for job_id in (*changed, *(transaction.jobs if transaction.renamed else ())):
             self._parts.run_history.forget(self._state.jobs.get(job_id))
         for job in transaction.jobs.values():
-            self._parts.job_times.follow(self._state.jobs.get(job.id), job)
+            before = self._state.jobs.get(job.id)
+            self._parts.job_times.follow(before, job)
+            if before is not None and before.standing.reserved and job.standing.attempt > before.standing.attempt:
+                self._mailbox.awaited.add(AttemptKey(job.id, job.standing.attempt))
         transaction.apply_to_state()
         if transaction.renamed:
             read_model.jobs.forget_ended()

@@ -82,7 +82,8 @@ class Request:
 class Mailbox:
     """Collects requests and observations until the next tick; ``arrived`` is set while there are any.
 
-    ``urgent`` is set while a person may wait for one: neither progress nor a start as planned.
+    ``urgent`` is set while a person may wait for one: neither progress nor a start as planned, but that of an
+    ``awaited`` attempt, which others made room for.
     The times of observations follow ``clock``, the system clock, when that is set while they wait.
     """
 
@@ -90,6 +91,7 @@ class Mailbox:
     requests: deque[Request] = field(default_factory=deque)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     urgent: asyncio.Event = field(default_factory=asyncio.Event)
+    awaited: set[AttemptKey] = field(default_factory=set)
     closed: Refusal | None = None
     _observations: deque[tuple[EngineObservation, ClockAnchor]] = field(default_factory=deque)
     _drained: ClockAnchor | None = None
@@ -109,7 +111,7 @@ class Mailbox:
         """Add an observation."""
         self._observations.append((observation, self.clock.anchor()))
         self.arrived.set()
-        if not _can_wait(observation):
+        if not self._can_wait(observation):
             self.urgent.set()
 
     def wake(self) -> None:
@@ -159,12 +161,15 @@ class Mailbox:
                 request.future.set_exception(refusal)
         self.requests.clear()
 
-
-def _can_wait(observation: EngineObservation) -> bool:
-    """Return whether an observation frees no GPUs and no call waits for it: others may join it."""
-    if isinstance(observation, AttemptStatus):
-        return observation.phase is not AttemptPhase.GONE
-    return isinstance(observation, Reported | LogGrew)
+    def _can_wait(self, observation: EngineObservation) -> bool:
+        """Return whether an observation frees no GPUs, and no call or reclaim waits for it: others may join it."""
+        if not isinstance(observation, AttemptStatus):
+            return isinstance(observation, Reported | LogGrew)
+        if observation.phase is AttemptPhase.STARTING:
+            return True
+        awaited = observation.key in self.awaited
+        self.awaited.discard(observation.key)
+        return observation.phase is AttemptPhase.RUNNING and not awaited
 
 
 def with_times_shifted(observation: EngineObservation, seconds: float) -> EngineObservation:

@@ -27,21 +27,31 @@ CONCURRENT = 8
 FindJob = Callable[[str], JobRecord | None]
 Preview = Callable[[JobRecord, Placement], AttemptSpec]
 Question = tuple[str, int, tuple[str, ...]]
-"""A job, the number of its last attempt, and the nodes of its workers."""
+"""A job, the number of its last attempt, and where it would start.
+
+That is the GPU type for a job that waits: while a pool fills, each plan offers it another node, and the executor
+would be asked without end. A job that would move could stay where it is: its new nodes have to take it.
+"""
 
 
 class StartChecks:
-    """Asks the executor about starts. ``report`` receives `StartChecked`; ``now`` is a monotonic clock."""
+    """Asks the executor about starts.
+
+    ``type_of`` returns the GPU type of a placement. ``report`` receives `StartChecked`; ``now`` is a monotonic
+    clock.
+    """
 
     def __init__(
         self,
         executor: Executor,
         preview: Preview,
+        type_of: Callable[[Placement], str],
         report: Callable[[EngineObservation], None],
         now: Callable[[], float],
     ) -> None:
         self._executor = executor
         self._preview = preview
+        self._type_of = type_of
         self._report = report
         self._now = now
         self._accepted: dict[Question, float] = {}
@@ -83,7 +93,9 @@ class StartChecks:
 
     def _is_confirmed(self, job: JobRecord, placement: Placement) -> bool:
         """Return whether the executor would start the job there; ask it if that is not known."""
-        question = job.id, job.standing.attempt, tuple(sorted({worker.node for worker in placement}))
+        moves = job.live is not None
+        where = sorted({worker.node for worker in placement}) if moves else [self._type_of(placement)]
+        question = job.id, job.standing.attempt, tuple(where)
         now = self._now()
         if self._accepted.get(question, -VALID) > now - VALID:
             return True
@@ -91,7 +103,7 @@ class StartChecks:
             self._accepted = {known: at for known, at in self._accepted.items() if at > now - VALID}
             spec = self._preview(job, placement)
             self._asked[question] = asyncio.get_running_loop().create_task(
-                self._ask(question, spec, moves=job.live is not None), name=f"check of {job.id}"
+                self._ask(question, spec, moves=moves), name=f"check of {job.id}"
             )
         return False
 

@@ -65,7 +65,8 @@ class AttemptMonitor:
     """The attempts that are not discarded, by key in ``attempts``; ``report`` gets the observations.
 
     ``now`` is the wall clock. Requests that wait for the cluster are counted in ``stalls``. ``_released`` are the
-    uids of released pods whose deletion the cluster has not reported yet.
+    uids of released pods whose deletion the cluster has not reported yet, ``_unseen`` the attempts with pods that
+    were created and that no watch may have told of.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class AttemptMonitor:
         self._follower = Follower(report, now)
         self._newest: dict[str, AttemptKey] = {}
         self._released: set[str] = set()
+        self._unseen: set[AttemptKey] = set()
         self._was_fresh = True
         self._early_changes: list[tuple[Pod | None, Pod | None]] | None = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -246,6 +248,7 @@ class AttemptMonitor:
         def created(rank: int, pod: Pod) -> None:
             if rank not in attempt.pods:
                 attempt.observe_pod(rank, pod, None)
+                self._unseen.add(attempt.key)
 
         try:
             await self._pods.create_pods(
@@ -495,11 +498,19 @@ class AttemptMonitor:
 
         What their creation was answered with is no longer true of them, such as that they have no node.
         """
-        for attempt in list(self.attempts.values()):
-            for rank, pod in list(attempt.live_pods):
-                if rank in attempt.vanished or self._shows(pod):
-                    continue
-                if await self._pods.is_gone(pod) and attempt.pods.get(rank) is pod:
+        for key in list(self._unseen):
+            attempt = self.attempts.get(key)
+            pods = [] if attempt is None else attempt.live_pods
+            unseen = [(rank, pod) for rank, pod in pods if not self._shows(pod)]
+            if attempt is None or not unseen:
+                self._unseen.remove(key)
+                continue
+            for rank, pod in unseen:
+                if (
+                    rank not in attempt.vanished
+                    and await self._pods.is_gone(pod)
+                    and attempt.pods.get(rank) is pod
+                ):
                     del attempt.pods[rank]
                     self._follow_vanished(attempt, rank)
                     self._evaluate(attempt)
