@@ -270,9 +270,9 @@ async def many(bench: Bench, count: int) -> float:
     )
     took.show()
     each = took.cpu["service"] / count * 1000
-    print(f"    service: {each:.2f} ms of processor time for each job (goal: under 3 ms)")
+    print(f"    service: {each:.2f} ms of processor time for each job (goal: under 2.3 ms)")
     print(f"    jobs for each commit: {count / max(1.0, took.own['number of commits']):.0f}")
-    show_reclaims("while the pool fills", await reclaims, 1.0)
+    show_reclaims("while the pool fills", await reclaims, 0.6)
     return took.seconds
 
 
@@ -307,7 +307,7 @@ async def idle(seconds: float) -> None:
     before = _cpu_seconds(os.getpid())
     await asyncio.sleep(seconds)
     share = (_cpu_seconds(os.getpid()) - before) / seconds
-    print(f"  service when nothing happens: {share:.2%} of a core (goal: under 1 %)")
+    print(f"  service when nothing happens: {share:.2%} of a core (goal: under 0.5 %)")
 
 
 async def impossible(bench: Bench, nodes: int) -> None:
@@ -399,15 +399,19 @@ async def measure(options: argparse.Namespace) -> None:
     smallest = await plain(options, "smallest pods", of_jobs=False, named=False)
     same = await plain(options, "the pods of jobs", of_jobs=True, named=False)
     await plain(options, "smallest pods", of_jobs=False, named=True)
-    await plain(options, "the pods of jobs", of_jobs=True, named=True)
+    least = await plain(options, "the pods of jobs", of_jobs=True, named=True)
     for directly in (True, False):
         found = await ours(options, directly=directly)
-        for what, theirs in (("the same pods", same), ("the smallest pods", smallest)):
-            of_gang, of_fill = (mine / other for mine, other in zip(found, theirs, strict=True))
-            print(
-                f"  in times of {what} bound by kube-scheduler: gang {of_gang:.2f} (goal: at most 1), "
-                f"fill {of_fill:.2f} (goal: at most 0.9)"
-            )
+        for what, theirs, goals in (
+            ("the same pods bound by kube-scheduler", same, (0.6, 0.85)),
+            ("the smallest pods bound by kube-scheduler", smallest, (1.0, 1.0)),
+            ("the same pods that a client creates on their nodes: no scheduler is faster", least, None),
+        ):
+            ratios = [mine / other for mine, other in zip(found, theirs, strict=True)]
+            said = [f"{name} {ratio:.2f}" for name, ratio in zip(("gang", "fill"), ratios, strict=True)]
+            if goals is not None:
+                said = [f"{each} (goal: at most {goal:g})" for each, goal in zip(said, goals, strict=True)]
+            print(f"  in times of {what}: {', '.join(said)}")
 
 
 def main() -> None:
