@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
@@ -22,6 +23,8 @@ from springtide.scheduler.executors.files.removal import remove_files, size_of_f
 from springtide.scheduler.executors.files.unrecorded import Unrecorded
 from springtide.scheduler.own_outputs import OwnOutputs
 
+log = logging.getLogger(__name__)
+
 
 class FileExecutor(Executor):
     """An executor that keeps the files of jobs in a `Layout`, and reads them there. ``now`` is the wall clock."""
@@ -34,6 +37,17 @@ class FileExecutor(Executor):
         self._epoch = EpochGate(layout)
         self._unrecorded = Unrecorded(layout)
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
+
+    async def newest_epoch(self) -> int:
+        """Return the newest epoch that launched an attempt here, 0 if there is none."""
+        return await asyncio.to_thread(self._epoch.newest)
+
+    async def take_over(self, epoch: int) -> None:
+        """Record the epoch in the directory of jobs; on a full disk that waits for the first launch."""
+        try:
+            await asyncio.to_thread(self._epoch.check, epoch)
+        except OSError as error:
+            log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
 
     async def size(self, job: str) -> int:
         """Return the size of a job's directory."""

@@ -147,17 +147,6 @@ class KubernetesExecutor(FileExecutor):
             await self.stop()
             raise ExecutorError(f"The cluster cannot be used: {error}") from error
 
-    async def newest_epoch(self) -> int:
-        """Return the newest epoch that launched an attempt here, 0 if there is none."""
-        return await asyncio.to_thread(self._epoch.newest)
-
-    async def take_over(self, epoch: int) -> None:
-        """Record the epoch in the directory of jobs; on a full disk that waits for the first launch."""
-        try:
-            await asyncio.to_thread(self._epoch.check, epoch)
-        except OSError as error:
-            log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
-
     async def stop(self) -> None:
         """Stop following the cluster; pods keep running."""
         await self._started.aclose()

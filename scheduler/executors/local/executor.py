@@ -148,17 +148,6 @@ class LocalExecutor(FileExecutor):
                 self._supervision.spawn(tracked)
         await self._foreign.check()
 
-    async def newest_epoch(self) -> int:
-        """Return the newest epoch that launched an attempt here, 0 if there is none."""
-        return await asyncio.to_thread(self._epoch.newest)
-
-    async def take_over(self, epoch: int) -> None:
-        """Record the epoch in the directory of jobs; on a full disk that waits for the first launch."""
-        try:
-            await asyncio.to_thread(self._epoch.check, epoch)
-        except OSError as error:
-            log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
-
     async def stop(self) -> None:
         """Stop following supervisors; they keep running."""
         await self._started.aclose()
