@@ -108,6 +108,10 @@ class ClusterResources:
         )
         self._other_pods = self._informer_of_other_pods(None)
         self._nominated_pods = self._informer_of_nominated_pods(None)
+        self._namesakes = (
+            self._informer_of_namesakes(ALIVE_AND_BOUND, self.other_pod_changed),
+            self._informer_of_namesakes(NOMINATED, self._nominated_pod_changed),
+        )
         self._slices = Informer(
             api,
             RESOURCE_SLICES,
@@ -149,6 +153,20 @@ class ClusterResources:
             on_change=self._nominated_pod_changed,
         )
 
+    def _informer_of_namesakes(
+        self, fields: str, on_change: Callable[[Pod | None, Pod | None], None]
+    ) -> Informer[Pod]:
+        """Return an informer of pods of other namespaces with the label of this pool: its jobs are in its own."""
+        return Informer(
+            self._api,
+            PODS,
+            labels=f"{names.POOL}={self._settings.pool}",
+            fields=f"{fields},metadata.namespace!={self._settings.namespace}",
+            decode_as=Pod,
+            on_change=on_change,
+            on_contact=self.report_change,
+        )
+
     # ---------- start and stop
 
     async def start(self) -> None:
@@ -168,6 +186,8 @@ class ClusterResources:
                 ) from error
         try:
             await self._start_informer(self._other_pods)
+            for informer in self._namesakes:
+                await self._start_informer(informer)
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise

@@ -69,9 +69,11 @@ class Inventory:
     """The pool's nodes, with the GPUs that are broken or used by other pods than jobs.
 
     GPUs are numbered slots: the node decides which device a pod gets, so only the number of taken slots matters.
-    Slots that count as taken are chosen among those without a job, and stay chosen. Notebooks count by their
-    reservations, all other pods wherever they are. All names are those of the pool's nodes; a cluster's node with
-    several resources has several. Of claimed GPUs it is known which pod has which: slots stand for these.
+    Slots that count as taken are chosen among those without a job, and stay chosen. Where pods have more GPUs than
+    the node offers, all of its slots are taken: the end of a job there frees none, until the others fit. Notebooks
+    count by their reservations, all other pods wherever they are. All names are those of the pool's nodes; a
+    cluster's node with several resources has several. Of claimed GPUs it is known which pod has which: slots stand
+    for these.
     """
 
     def __init__(self, settings: KubernetesSettings) -> None:
@@ -93,6 +95,7 @@ class Inventory:
             settings.rdma_resources, requests_beside(settings.pod_template, settings.project_pod_templates)
         )
         self._taken_slots: dict[str, frozenset[int]] = {}
+        self._overfull: set[str] = set()
         self._set_aside: set[str] = set()
         self._seen = set(self._nodes)
 
@@ -266,13 +269,17 @@ class Inventory:
         available = node.available and fresh and machine_of(node.name) not in self._set_aside
         if self._gpus_of.get(node.name):
             return structs.replace(self._with_claimed(node, held, pods), available=available)
-        takers = self._takers(node, held)
-        return structs.replace(
-            self._with_per_gpu(node), available=available, taken=frozenset(takers), takers=takers
-        )
+        return structs.replace(self._with_takers(node, held), available=available)
 
-    def _takers(self, node: Node, held: Collection[int]) -> dict[int, str]:
-        """Return the taken slots of a node, each with the pod that has it; without a name if the GPU is broken."""
+    def is_overfull(self, name: str) -> bool:
+        """Return whether pods had more GPUs of a node than it offers when its state was last returned."""
+        return name in self._overfull
+
+    def _with_takers(self, node: Node, held: Collection[int]) -> Node:
+        """Return a node with its taken slots and the pods that have them.
+
+        A slot has no name that is taken for a broken GPU, or for a job on a slot that the node has no more.
+        """
         place = machine_of(node.name), node.resource
         use = {**self._nominated_use.get(place, {}), **self._other_use.get(place, {})}
         pods = [
@@ -284,10 +291,16 @@ class Inventory:
         free = [index for index in reversed(range(node.gpus)) if index not in held]
         before = self._taken_slots.get(node.name, frozenset())
         free.sort(key=lambda index: index not in before)
-        owners = [*pods, *[""] * self._unhealthy.get(node.name, 0)]
+        gone = sum(index >= node.gpus for index in held)
+        owners = [*pods, *[""] * (self._unhealthy.get(node.name, 0) + gone)]
         takers = dict(zip(free, owners, strict=False))
-        self._taken_slots[node.name] = frozenset(takers)
-        return takers
+        self._taken_slots[node.name] = taken = frozenset(takers)
+        if len(owners) > len(free):
+            self._overfull.add(node.name)
+            taken = frozenset(range(node.gpus))
+        else:
+            self._overfull.discard(node.name)
+        return structs.replace(self._with_per_gpu(node), taken=taken, takers=takers)
 
     def _with_claimed(self, node: Node, held: Collection[int], pods: Mapping[PodName, tuple[int, ...]]) -> Node:
         """Return a node with the published GPUs behind its slots; those of others and broken ones are taken."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -276,16 +276,18 @@ class AttemptMonitor:
         tail = self._tail(attempt)
         if attempt.started:
             tail = await self._follower.finish(attempt.key, tail, attempt.size)
-        if attempt.refused_by:
-            await self._set_aside(attempt.refused_by, attempt.launched_at)
+        for node in attempt.refused_by:
+            self.cluster.set_aside(node, attempt.launched_at)
+        if attempt.refused_by or attempt.eviction:
+            await self._renew_inventory()
         attempt.conclude(self._now(), complete=tail.complete, returned=tail.returned)
         self._register(attempt)
         self._report_status(attempt)
+        if any(self.cluster.inventory.is_overfull(worker.node) for worker in attempt.workers.values()):
+            self.cluster.report_change()
 
-    async def _set_aside(self, nodes: Iterable[str], placed: float) -> None:
-        """Stop new placements on these nodes, before the report of the end lets the job start again."""
-        for node in nodes:
-            self.cluster.set_aside(node, placed)
+    async def _renew_inventory(self) -> None:
+        """Have the inventory read before the report of an end lets jobs start on what others have now."""
         self._inventory_read.clear()
         self._report(InventoryChanged())
         with suppress(TimeoutError):

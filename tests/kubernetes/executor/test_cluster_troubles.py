@@ -13,7 +13,7 @@ from clusters.cluster import Cluster, until
 from clusters.webhooks import admission
 from patience import PATIENCE_S
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExitKind, InventoryChanged
+from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExitKind, InventoryChanged
 from springtide.scheduler.executors.kubernetes import monitor, start_failures
 from springtide.scheduler.executors.kubernetes.objects.manifests import KILL_MARGIN
 from springtide.scheduler.model import Environment, Worker
@@ -166,6 +166,19 @@ async def test_gpus_of_a_job_that_another_pod_preempts_are_not_given_to_the_next
     body = {"metadata": {"name": priority}, "value": 1000}
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     bench.cluster.request("POST", classes, body)
+    known_at_the_end: list[frozenset[int]] = []
+
+    async def follow_nodes() -> None:
+        """Read the nodes when they have changed, as the engine does, until it knows that the job is gone."""
+        seen = 0
+        while not any(each.phase is AttemptPhase.GONE for each in bench.of_kind(AttemptStatus)):
+            changes = len(bench.of_kind(InventoryChanged))
+            if changes > seen:
+                seen = changes
+                known_at_the_end[:] = [node.taken for node in await bench.executor.inventory()]
+            await asyncio.sleep(0.01)
+
+    follower = asyncio.create_task(follow_nodes())
     try:
         await bench.up(bench.job(gpus=8))
         on = {"nodeSelector": {"springtide.io/pool": bench.namespace}}
@@ -173,12 +186,15 @@ async def test_gpus_of_a_job_that_another_pod_preempts_are_not_given_to_the_next
             "POST", bench.path(), foreign_pod("foreign", 6, priorityClassName=priority, tolerations=ANY, **on)
         )
         ended = (await bench.gone(KEY)).exit
+        await follower
         (node,) = await bench.executor.inventory()
     finally:
+        follower.cancel()
         bench.cluster.request("DELETE", f"{classes}/{priority}")
     assert ended is not None
     assert ended.kind is ExitKind.EVICTED
     assert "preempt" in ended.detail
+    assert known_at_the_end == [frozenset(range(8))]
     assert len(node.taken) == 6
 
 

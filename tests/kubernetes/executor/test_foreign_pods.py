@@ -85,6 +85,40 @@ def test_a_broken_gpu_is_taken_by_nobody(inventory: Inventory) -> None:
     assert seen(inventory, "build").takers == {3: "team/bert", 2: ""}
 
 
+def of_jobs(inventory: Inventory, *slots: int) -> Node:
+    return next(each for each in inventory.nodes({"train": slots}, fresh=True) if each.name == "train")
+
+
+def test_what_jobs_on_a_full_node_give_up_is_that_of_the_pod_they_make_room_for(inventory: Inventory) -> None:
+    inventory.update_nominated_pod(None, pod("next", "train", 2, nominated=True))
+    assert of_jobs(inventory, 0, 1, 2, 3).taken == {0, 1, 2, 3}
+    assert of_jobs(inventory, 1, 2, 3).taken == {0, 1, 2, 3}
+    assert inventory.is_overfull("train")
+    assert of_jobs(inventory, 2, 3).takers == {0: "team/next", 1: "team/next"}
+    assert of_jobs(inventory, 2, 3).taken == {0, 1}
+    assert not inventory.is_overfull("train")
+
+
+def test_a_node_with_fewer_gpus_than_its_jobs_hold_has_room_once_they_fit(inventory: Inventory) -> None:
+    inventory.update_node(node("train"), node("train", 2))
+    assert of_jobs(inventory, 0, 1, 2, 3).taken == {0, 1}
+    assert of_jobs(inventory, 2, 3, 0).taken == {0, 1}
+    assert of_jobs(inventory, 2, 3).taken == {0, 1}
+    assert not inventory.is_overfull("train")
+    assert len(of_jobs(inventory, 2).taken) == 1
+    assert of_jobs(inventory, 0, 1).taken == set()
+
+
+def test_a_node_whose_gpus_break_while_jobs_hold_them_has_room_once_they_fit(inventory: Inventory) -> None:
+    broken = msgspec.structs.replace(
+        node("train"), status=msgspec.structs.replace(node("train").status, allocatable={WHOLE: "2"})
+    )
+    inventory.update_node(node("train"), broken)
+    assert of_jobs(inventory, 0, 1, 2).taken == {0, 1, 2, 3}
+    assert of_jobs(inventory, 0, 1).taken == {2, 3}
+    assert len(of_jobs(inventory, 0).taken) == 2
+
+
 @pytest.mark.parametrize(
     ("init", "containers", "gpus"),
     [
@@ -126,3 +160,23 @@ async def test_the_pool_offers_no_build_gpu_that_a_pod_of_others_holds(bench: Ku
             if build in found and found[build].takers == {1: f"{bench.namespace}/other"}:
                 break
             await asyncio.sleep(0.1)
+
+
+async def test_a_pod_elsewhere_with_the_label_of_the_pool_takes_its_gpus_like_any_other(bench: KubeBench) -> None:
+    resources = {"limits": {WHOLE: "2"}}
+    spec = {"nodeName": bench.train_node, "containers": [{"name": "x", "image": "x", "resources": resources}]}
+    labels = {names.POOL: bench.namespace, names.JOB: "job", names.ATTEMPT: "1", names.RANK: "0"}
+    with bench.cluster.namespace() as elsewhere:
+        path = f"/api/v1/namespaces/{elsewhere}/pods"
+        bench.cluster.request("POST", path, {"metadata": {"name": "namesake", "labels": labels}, "spec": spec})
+
+        async def takers() -> dict[int, str]:
+            return dict((await bench.executor.inventory())[0].takers)
+
+        async with asyncio.timeout(PATIENCE_S):
+            while await takers() != dict.fromkeys((6, 7), f"{elsewhere}/namesake"):
+                await asyncio.sleep(0.05)
+        bench.cluster.request("DELETE", f"{path}/namesake", gracePeriodSeconds="0")
+        async with asyncio.timeout(PATIENCE_S):
+            while await takers():
+                await asyncio.sleep(0.05)
