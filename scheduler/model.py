@@ -125,6 +125,7 @@ class Closure(StrEnum):
     NOT_READY = "not ready"
     LEAVING = "about to be removed"
     CORDONED = "cordoned"
+    SET_ASIDE = "set aside for a time, as it did not take a pod"
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -126,7 +126,7 @@ class Undrained(Answer, frozen=True, kw_only=True):
     entry: int | None
 
 
-IDLE, DRAINED, AWAY = FREE = ("idle", "drained", "lost or cordoned")
+IDLE, DRAINED, AWAY = FREE = ("idle", "drained", "lost or closed")
 """States of free GPUs: ``idle`` if something may start there, else as their node is."""
 
 
@@ -350,7 +350,7 @@ class PoolView(Answer, frozen=True, kw_only=True):
 class Idle(Answer, frozen=True, kw_only=True):
     """Idle train GPUs, how many of them are reserved, and why in sentences.
 
-    ``unavailable`` counts the GPUs beside these that nothing holds: drained ones, and those of lost or cordoned
+    ``unavailable`` counts the GPUs beside these that nothing holds: drained ones, and those of lost or closed
     nodes.
     """
 

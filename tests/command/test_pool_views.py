@@ -97,7 +97,7 @@ def test_a_screen_shows_who_holds_what() -> None:
     silent = replace(away, drain=None, closure="not ready", closed_since=0.0)
     assert node_row(silent)[5] == f"not ready since {with_offset(0.0)}"
     assert node_row(replace(silent, closure="cordoned", closed_since=None))[5] == "cordoned"
-    assert node_row(replace(silent, closure="", closed_since=None))[5] == "lost or cordoned"
+    assert node_row(replace(silent, closure="", closed_since=None))[5] == "lost or closed"
 
 
 def test_gpus_of_pods_outside_the_pool_are_said_with_the_names_of_these() -> None:

@@ -85,7 +85,7 @@ async def test_gpus_of_a_drained_node_are_counted_apart_from_idle_ones(two):
     assert node_view(pool, node).free == {"drained": 4}
     pool.executor.change_nodes(*(replace(each, available=False) for each in NODES))
     await pool.idle()
-    assert pool.engine.pool().train_free == {"drained": 4, "lost or cordoned": 2}
+    assert pool.engine.pool().train_free == {"drained": 4, "lost or closed": 2}
 
 
 async def test_jobs_finish_on_a_node_if_the_admin_lets_them(two):

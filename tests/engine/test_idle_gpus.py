@@ -34,7 +34,7 @@ def test_every_idle_gpu_is_counted_and_explained():
         unavailable=4,
         why=[
             "3 GPUs are on a node that is drained: c.",
-            "1 GPU is on a node that is lost or cordoned: b.",
+            "1 GPU is on a node that is lost or closed: b.",
             "1 GPU is reserved for jobs of “nlp team”.",
             "2 jobs need more GPUs together than the pool has free.",
             "1 job waits for the limit of its project.",

@@ -403,13 +403,13 @@ export function bigPool() {
     ...pool(),
     nodes,
     projects: names.map((name, colour) => project(name, colour, {})),
-    train_free: { idle: 14, "lost or cordoned": 1 },
+    train_free: { idle: 14, "lost or closed": 1 },
   };
 }
 
 function withFree(node) {
   const free = node.gpus.filter(({ holder }) => !holder).length;
-  return { ...node, free: free ? { [node.available ? "idle" : "lost or cordoned"]: free } : {} };
+  return { ...node, free: free ? { [node.available ? "idle" : "lost or closed"]: free } : {} };
 }
 
 export const history = {

@@ -266,7 +266,10 @@ class Inventory:
     def _seen_now(
         self, node: Node, held: Collection[int], pods: Mapping[PodName, tuple[int, ...]], *, fresh: bool
     ) -> Node:
-        available = node.available and fresh and machine_of(node.name) not in self._set_aside
+        aside = machine_of(node.name) in self._set_aside
+        available = node.available and fresh and not aside
+        if aside and node.available:
+            node = structs.replace(node, closure=Closure.SET_ASIDE)
         if self._gpus_of.get(node.name):
             return structs.replace(self._with_claimed(node, held, pods), available=available)
         return structs.replace(self._with_takers(node, held), available=available)

@@ -182,7 +182,7 @@ async def test_a_node_that_refuses_a_pod_gets_no_other_for_a_time(make_bench: An
         f"The node {node} did not start its pod: Node didn't have enough resource: cpu, requested: 4000, "
         "used: 63000, capacity: 64000 (OutOfcpu)."
     )
-    assert not seen.available
+    assert (seen.available, seen.closure) == (False, model.Closure.SET_ASIDE)
 
 
 async def test_pods_that_a_node_refuses_for_one_reason_count_once_however_late_it_says_so(

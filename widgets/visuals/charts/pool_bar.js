@@ -108,7 +108,7 @@ function nodeWords(node, held) {
 
 /** Why nothing new starts on a node; `closure` are Kubernetes' reasons. */
 export function awayWord(node) {
-  return node.drain ? "drained" : node.closure || "lost or cordoned";
+  return node.drain ? "drained" : node.closure || "lost or closed";
 }
 
 /** Who drained a node or GPU, for what, until when, and why. */

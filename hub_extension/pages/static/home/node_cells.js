@@ -97,7 +97,7 @@ function closedWords({ projects }, nodes) {
   const parts = [
     drained && `${count(drained, "node")} drained`,
     gpus && `${count(gpus, "single GPU")} drained`,
-    lost && `${count(lost, "node")} lost or cordoned`,
+    lost && `${count(lost, "node")} lost or closed`,
     frozen && `${count(frozen, "project")} frozen`,
   ].filter(Boolean);
   if (parts.length) return `${parts.join(", ")}.`;
