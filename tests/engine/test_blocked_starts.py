@@ -103,7 +103,7 @@ async def test_after_three_refused_jobs_the_others_wait_without_attempts_and_the
     others = [await pool.submit("joe", gpus=1) for _ in range(4)]
     await pool.later(600.0)
     (stop,) = pool.engine.pool().launch_stops
-    assert (stop.scope, stop.kept, stop.withheld, stop.detail) == ("pool", 3, 7, WORDS)
+    assert (stop.scope, stop.kept, stop.withheld, stop.jobs, stop.detail) == ("pool", 3, 7, 7, WORDS)
     for each in others:
         found = await pool.job(each.id)
         assert (found.state, found.failures, found.attempts) == ("queued", 0, [])

@@ -208,7 +208,7 @@ def backup_need(backup: Backup, after: float, now: float) -> Iterator[Need]:
 def _of_pool(pool: wire.PoolView, now: float) -> Iterator[Need]:
     for stop in pool.launch_stops:
         key = f"{stop.scope}.{stop.name}".rstrip(".")
-        params: dict[str, Param] = {"jobs": stop.kept + stop.withheld, "detail": stop.detail}
+        params: dict[str, Param] = {"jobs": stop.jobs, "detail": stop.detail}
         at_pool = [_page("open", "See why", "pool")]
         yield need_of(NeedKind.LAUNCH, key, params, now, name=stop.name or "the pool", actions=at_pool)
     for holder in pool.unmatched:

@@ -197,11 +197,12 @@ def launch_stops(state: State) -> list[wire.LaunchStopView]:
             scope=block.scope.value,
             name="" if block.scope is BlockScope.POOL else block.name,
             kept=len(kept),
-            withheld=len(state.blocks.withheld(block)),
+            withheld=len(withheld),
+            jobs=len({*kept, *withheld}),
             detail=words_of([state.jobs[job_id] for job_id in kept if job_id in state.jobs]),
         )
         for block in sorted(state.blocks.stopped())
-        for kept in (state.blocks.kept(block),)
+        for kept, withheld in ((state.blocks.kept(block), state.blocks.withheld(block)),)
     ]
 
 
