@@ -48,6 +48,10 @@ class Springtide(traits_of(declared(ServiceSettings, *KINDS)), Application):  # 
         "", help="A configuration file in Python, with lines such as c.Springtide.port = 8090."
     ).tag(config=True)
 
+    @default("raise_config_file_errors")
+    def _default_raise_config_file_errors(self) -> bool:
+        return True
+
     @default("log_level")
     def _default_log_level(self) -> int:
         return logging.INFO
@@ -143,7 +147,7 @@ async def _run(setup: Setup) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the service and return the exit code: 0 for success, 1 for a failure, 2 for bad input."""
     try:
-        app = Springtide(raise_config_file_errors=True)
+        app = Springtide()
         app.log.setLevel(logging.ERROR)
         app.configure_from(os.environ.get(CONFIG_ENV, ""), sys.argv[1:] if arguments is None else arguments)
         level: Any = app.log_level

@@ -275,8 +275,8 @@ class LaunchStopView(Answer, frozen=True, kw_only=True):
     """Launching has stopped, because ``kept`` jobs could not be started for the same reason outside of them.
 
     ``scope`` says which jobs it concerns: ``pool`` for all, ``image`` or ``user`` for those of the image or person
-    ``name``. ``withheld`` jobs, of the same or others, are not tried meanwhile: ``jobs`` in all. ``detail`` has the
-    words of the cluster or machine.
+    ``name``. ``withheld`` jobs, of the same or others, are not tried meanwhile: ``jobs`` in all. ``detail`` has
+    the words of the cluster or machine.
     """
 
     scope: str

@@ -74,6 +74,15 @@ def test_it_is_told_in_words_with_what_to_do(state: Path) -> None:
     assert lines[-1].endswith("checks.")
 
 
+def test_a_configuration_that_cannot_be_loaded_is_a_problem(state: Path, tmp_path: Path) -> None:
+    config = tmp_path / "bad.py"
+    config.write_text("c.Springtide.port = 8090\nraise RuntimeError('half a line')\n")
+    done = CliRunner().invoke(main, ["doctor", "--state-dir", str(state), "--config", str(config)])
+    assert done.exit_code == 1
+    assert f"PROBLEM  settings: The configuration file {config} cannot be read: half a line." in done.stdout
+    assert "can start" not in done.stdout
+
+
 def test_the_hub_that_runs_is_sound(hub: Hub) -> None:
     code, found = examined(hub.state_dir, "--url", f"{hub.url}/services/springtide", config="")
     assert (code, problems(found)) == (0, [])

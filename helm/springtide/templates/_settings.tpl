@@ -142,6 +142,7 @@
   "hub_connect_url" (include "springtide.hubUrl" .)
   "db_url" "sqlite:////srv/jupyterhub/jupyterhub.sqlite"
   "cleanup_servers" false
+  "last_activity_interval" 15
   "authenticator_class" "shared-password"
   "spawner_class" "kubespawner.KubeSpawner"
 }}

@@ -87,7 +87,7 @@ def started_of(pod: Pod) -> float | None:
 
 def end_of(pod: Pod) -> WorkerEnd | None:
     """Return the end of the worker, None while it is not proven."""
-    if not pod.ended:
+    if not (pod.ended or pod.outlived):
         return None
     deleted = _seconds(pod.metadata.deletion_timestamp)
     terminated = pod.state.terminated
@@ -204,8 +204,7 @@ def _never_began(pod: Pod) -> bool:
     """
     condition = pod.condition("DisruptionTarget")
     told_by_kubelet = condition is None or condition.reason not in _OF_LOST_NODES
-    statuses = pod.status.container_statuses
-    return told_by_kubelet and bool(statuses) and not statuses[0].container_id
+    return told_by_kubelet and bool(pod.status.container_statuses) and not pod.main.container_id
 
 
 def _is_eviction(pod: Pod) -> bool:

@@ -37,6 +37,7 @@ from springtide.scheduler.executors.kubernetes.start_failures import start_failu
 from springtide.scheduler.executors.kubernetes.traces import Trace, read_trace, read_traces
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.records import KILL_NOW, PAUSE
+from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import PODS, Api, ApiError, Informer
 from springtide.scheduler.model import Node, Worker
 
@@ -369,9 +370,24 @@ class AttemptMonitor:
             self.retry_in_background(partial(self._pods.delete_pod, after, AT_ONCE))
         if after is not None:
             attempt.observe_pod(rank, after, None if rank in attempt.workers else _worker(after))
+            self._end_strayed(attempt, rank, after)
         elif previous is not None:
             self._follow_vanished(attempt, rank)
         self._evaluate(attempt)
+
+    def _end_strayed(self, attempt: Attempt, rank: int, pod: Pod) -> None:
+        """Give an attempt up whose pod is on another node than the pool's plan: it has GPUs of others there."""
+        worker, host = attempt.workers.get(rank), pod.spec.node_name
+        planned = machine_of(worker.node) if worker is not None and worker.gpus else host
+        if host and host != planned and not (attempt.ending or attempt.requested or attempt.gone):
+            self._give_up(
+                attempt,
+                Verdict(
+                    ExitKind.BLOCKED,
+                    f"The cluster put the job's pod on the node {host} instead of {planned}: a webhook or policy "
+                    "of the namespace has to leave it as it is.",
+                ),
+            )
 
     # ---------- workers without a pod
 

@@ -11,10 +11,11 @@ from typing import TypeVar
 import msgspec
 
 from springtide.scheduler.backoff import Backoff
-from springtide.scheduler.executors.base import AttemptKey, ExecutorError
+from springtide.scheduler.executors.base import AttemptKey, BlockedError, ExecutorError
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
+from springtide.scheduler.executors.kubernetes.objects.gpu_resources import gpus_of
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import (
@@ -151,7 +152,8 @@ class PodControl:
         Retries while the API is unreachable or overloaded, and for `PATIENCE` seconds while it answers with
         errors of its own; stops early when the attempt is not ``wanted`` any more. ``created`` has been called for
         every pod that exists at the return, also when others are refused.
-        Raises `ApiError` if the cluster refuses an object, `ExecutorError` if another object has its name.
+        Raises `ApiError` if the cluster refuses an object, `ExecutorError` if it changes what a pod is known by or
+        may use, or if another object has its name.
         """
         if record.gang:
             service = manifests.service(record, self._settings)
@@ -171,13 +173,16 @@ class PodControl:
     async def check_pod(self, record: LaunchRecord) -> None:
         """Check by a dry run that the API would accept a pod of the attempt.
 
-        Raises `ApiError` if it would not, or does not answer.
+        Raises `ApiError` if it would not, or does not answer, `BlockedError` if it would be changed.
         """
+        body = self._pod(record, 0)
         try:
-            await self._api.create(PODS, self._namespace, self._pod(record, 0), decode_as=Pod, dry_run=True)
+            pod = await self._api.create(PODS, self._namespace, body, decode_as=Pod, dry_run=True)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
+        else:
+            self._check_whole(pod, body)
 
     async def _create_pod(
         self, record: LaunchRecord, index: int, wanted: Callable[[], bool], created: Callable[[int, Pod], None]
@@ -186,6 +191,24 @@ class PodControl:
         pod = await self._create_or_adopt(PODS, body, record, wanted, Pod)
         if pod is not None:
             created(record.spec.placement[index].rank, pod)
+            self._check_whole(pod, body)
+
+    def _check_whole(self, pod: Pod, body: Object) -> None:
+        """Check that admission has left the labels and GPUs of a pod as its ``body`` asks for them.
+
+        Without its labels no watch tells of a pod, and without its GPUs it would hold them in the pool alone.
+        Raises `BlockedError`.
+        """
+        asked = msgspec.convert(body, Pod)
+        mine, patterns = asked.metadata.labels, self._settings.gpu_resources
+        lost = [label for label in mine if pod.metadata.labels.get(label) != mine[label]]
+        gpus, wanted = gpus_of(pod, patterns), gpus_of(asked, patterns)
+        changed = f"the label {lost[0]}" if lost else "the number of GPUs" if gpus != wanted else ""
+        if changed:
+            raise BlockedError(
+                f"The cluster changed {changed} of the job's pod: a webhook or policy of the namespace "
+                f"{self._namespace} has to leave it as it is."
+            )
 
     def _pod(self, record: LaunchRecord, index: int) -> Object:
         return manifests.pod(record, index, self._settings, owner=self._owner)

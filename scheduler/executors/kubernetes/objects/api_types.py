@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from springtide.scheduler.executors.kubernetes.objects.names import CONTAINER
+
 
 class ApiType(msgspec.Struct, frozen=True, rename="camel"):
     """A part of an API object, named as in the API's reference."""
@@ -107,6 +109,7 @@ class ResourceRequirements(ApiType, frozen=True):
 class Container(ApiType, frozen=True):
     """A container in the specification of a pod; an init container that is restarted always is a sidecar."""
 
+    name: str = ""
     image: str = ""
     restart_policy: str = ""
     resources: ResourceRequirements = ResourceRequirements()
@@ -130,19 +133,33 @@ class Pod(ApiType, frozen=True):
     status: PodStatus = PodStatus()
 
     @property
+    def main(self) -> ContainerStatus:
+        """The status of the container that runs the job, or of the first one; webhooks may have added others."""
+        statuses = self.status.container_statuses
+        return next((each for each in statuses if each.name == CONTAINER), next(iter(statuses), ContainerStatus()))
+
+    @property
     def state(self) -> ContainerState:
-        """The state of the first container; those that an admin adds to pods of jobs are init containers."""
-        return self.status.container_statuses[0].state if self.status.container_statuses else ContainerState()
+        """The state of the container that runs the job."""
+        return self.main.state
 
     @property
     def image(self) -> str:
-        """The image of the first container, empty if there is none."""
-        return self.spec.containers[0].image if self.spec.containers else ""
+        """The image of the container that runs the job, or of the first one; empty if there is none."""
+        containers = self.spec.containers
+        first = next(iter(containers), Container())
+        return next((each.image for each in containers if each.name == CONTAINER), first.image)
 
     @property
     def acknowledged(self) -> bool:
         """Whether its kubelet has begun with it, or will never have to."""
         return self.status.start_time is not None or self.ended
+
+    @property
+    def outlived(self) -> bool:
+        """Whether the container that runs the job has ended, and others that a webhook has added run on."""
+        others = len(self.status.container_statuses) > 1
+        return others and not self.ended and self.state.terminated is not None
 
     @property
     def ended(self) -> bool:
