@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import sys
@@ -80,8 +81,17 @@ def test_a_job_from_a_notebook_is_paused_and_resumes_whatever_happens_to_the_ser
     steps = [int(number) for number in re.findall(r"step (\d+) of", susan.notebook.run("print(job.logs())"))]
     assert steps == list(range(1, STEPS + 1)), "each step was trained exactly once"
     assert installed.part("singleuser-server")["metadata"]["uid"] == notebook["metadata"]["uid"]
+    installed.kill("proxy")
+    until(lambda: reaches(susan), "her notebook is within reach of the new proxy", timeout_s=120)
     susan.notebook.stop()
     until(lambda: susan.pool.build_quota("susan").held == 0, "the notebook's GPU is free")
+
+
+def reaches(member: Member) -> bool:
+    """Return whether the proxy leads to the member's notebook; a new one knows the hub alone."""
+    with contextlib.suppress(Exception):
+        return member.notebook.run("print('here')").split()[-1] == "here"
+    return False
 
 
 def image_of(pod: Mapping[str, Any]) -> str:
