@@ -100,13 +100,14 @@ async def test_another_end_alone_is_an_entry(pool):
     await edited(pool, "susan", 1, quota=4)
     later = pool.clock.now + 2 * HOUR
     await edited(pool, "susan", 2, quota=4)
-    was, now = {"quota": 4, "until": later - HOUR}, {"quota": 4, "until": later}
+    ends = {"quota": {"until": later - HOUR, "before": 2}}
+    was, now = {"quota": 4, "until": later - HOUR, "endings": ends}, {"quota": 4, "until": later}
     assert await trail(pool, "project") == [("admin", was, now)]
     newest = (await pool.engine.audit(None, 1, AuditQuery(what="project"))).items[0]
     await pool.engine.undo(newest.id, "admin", members={})
     assert project(pool).endings["quota"] == wire.EndingView(until=later - HOUR, by="admin", before=2)
     await edited(pool, "susan", quota=4)
-    was, now = {"quota": 4, "until": later - HOUR}, {"quota": 4, "until": None}
+    was, now = {"quota": 4, "until": later - HOUR, "endings": ends}, {"quota": 4, "until": None}
     assert await trail(pool, "project") == [("admin", was, now)]
 
 
