@@ -101,15 +101,13 @@ def test_a_redraw_waits_for_no_click_where_a_press_makes_none(rows: Page) -> Non
 
 
 def test_a_key_that_is_held_presses_once(rows: Page) -> None:
-    rows.evaluate("void (after = () => show([`${clicks.length} more`], 'button', { key: 'same' }))")
     rows.get_by_text("first").focus()
     for _ in range(3):
         rows.keyboard.down("Enter")
     rows.keyboard.up("Enter")
     assert rows.evaluate("clicks") == ["first"]
-    rows.get_by_role("button").focus()
     rows.keyboard.press("Enter")
-    assert rows.evaluate("clicks") == ["first", "1 more"]
+    assert rows.evaluate("clicks") == ["first", "first"]
 
 
 def test_a_held_key_repeats_in_what_is_not_ours(rows: Page) -> None:
