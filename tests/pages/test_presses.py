@@ -127,9 +127,12 @@ ASKING = """async () => {
     window.requests = [];
     const ask = (event) => {
         event.preventDefault();
-        return new Promise((answer, refuse) => requests.push({ answer, refuse: () => refuse(new Error("refused")) }));
+        const request = Promise.withResolvers();
+        requests.push({ answer: request.resolve, refuse: () => request.reject(new Error("refused")) });
+        return request.promise;
     };
-    const form = h("form", { key: "form", on: { submit: ask } }, h("input", { name: "why" }), h("button", {}, "Send"));
+    const fields = [h("input", { name: "why" }), h("button", {}, "Send")];
+    const form = h("form", { key: "form", on: { submit: ask } }, fields);
     const button = h("button", { key: "button", type: "button", on: { click: ask } }, "Undrain");
     document.body.replaceChildren(document.createElement("div"));
     patch(document.body.firstChild, button, form);
