@@ -87,7 +87,7 @@ def test_a_job_says_state_progress_gpus_and_why():
 
 
 def test_a_sweep_and_its_facts_in_a_terminal_say_what_each_trial_asks_for():
-    states = dict.fromkeys(("running", "paused", "succeeded", "pruned", "failed", "cancelled"), 0)
+    states: dict[str, Any] = dict.fromkeys(("running", "paused", "succeeded", "pruned", "failed", "cancelled"), 0)
     counts = TrialCounts(number=12, queued=12, **states)
     sweep = job(state="queued", shown="queued", held=[], trials=counts, gpus=2)
     assert phrases.asked(sweep) == "2 GPUs for each of its trials"
