@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from springtide.hub_extension.api import workspaces
@@ -21,6 +21,7 @@ from springtide.scheduler.wire import (
     BudgetRequest,
     BudgetView,
     DrainRequest,
+    EditPreview,
     FreeRequest,
     FreezeRequest,
     NodeView,
@@ -30,6 +31,7 @@ from springtide.scheduler.wire import (
     ProjectView,
     Undrained,
     UndrainRequest,
+    problem_of,
 )
 from springtide.scheduler.wire.shapes import ProjectName
 
@@ -83,6 +85,29 @@ async def edit_project(call: Call, name: ProjectName, body: ProjectEdit) -> Proj
     check_edit(call, name, body)
     members = await call.pool.groups.members(fresh=True)
     return await call.pool.engine.edit_project(name, body, call.caller.name, members=members)
+
+
+def _check_create(call: Call, name: str, _edit: ProjectEdit) -> None:
+    if not call.caller.admin:
+        message = f"Only administrators of the pool may create the project {wording.given(name)}."
+        raise Refusal(403, "forbidden", message)
+
+
+class PreviewQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: ``new`` for a project that is yet to be created."""
+
+    new: bool = False
+
+
+@route("POST", "/projects/{name}/preview", Who.PROJECT_ADMINS)
+async def preview_project(call: Call, name: ProjectName, body: ProjectEdit, query: PreviewQuery) -> EditPreview:
+    """Return whether a change of a project, or a new one, would be refused, and why; nothing is changed."""
+    try:
+        (_check_create if query.new else check_edit)(call, name, body)
+    except Refusal as refusal:
+        return EditPreview(refused=problem_of(refusal))
+    members, by = await call.pool.groups.members(), call.caller.name
+    return await call.pool.engine.preview_project(name, body, by, members=members, new=query.new)
 
 
 def may_edit(call: Call, name: str) -> bool:
@@ -273,6 +298,13 @@ async def edit_person(call: Call, name: Person, body: PersonEdit) -> PersonView:
     """Set or remove a person's individual build quota."""
     members = await call.pool.groups.members(fresh=True)
     return await call.pool.engine.edit_person(name, body, call.caller.name, members=members)
+
+
+@route("POST", "/people/{name}/preview", Who.ADMINS)
+async def preview_person(call: Call, name: Person, body: PersonEdit) -> EditPreview:
+    """Return whether a person's individual build quota would be refused, and why; nothing is changed."""
+    members = await call.pool.groups.members()
+    return call.pool.engine.preview_person(name, body, call.caller.name, members=members)
 
 
 @route("POST", "/nodes/drain", Who.ADMINS)

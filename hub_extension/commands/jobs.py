@@ -129,9 +129,11 @@ def jobs(*, layout: str, limit: int, cursor: str | None, as_json: bool, **filter
         say(f"Only the newest {amount(page.looked_at)} jobs were looked at. Narrow it by --project or --mine.")
 
 
-def asked(job: Job) -> str:
-    """Return the GPUs a job wants: ``2``, or ``4x2`` for four workers with two each."""
-    return str(job.options.gpus) if job.options.workers == 1 else f"{job.options.workers}x{job.options.gpus}"
+def asked(job: Job, gpu_types: str = "") -> str:
+    """Return the GPUs a job wants: ``2``, ``4x2`` for four workers with two each; of a sweep ``2 each``."""
+    gpus, workers = job.options.gpus, job.options.workers
+    number = str(gpus) if workers == 1 else f"{workers}x{gpus}"
+    return " ".join(filter(None, (number, gpu_types, "each" if job.trials is not None and gpus else "")))
 
 
 def progress(job: Job) -> str:
@@ -263,7 +265,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "project": job.project,
         "user": job.user,
         "preset": job.options.preset or "",
-        "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.options.gpu_types)}".strip(),
+        "GPUs": asked(job, job.gpu_type or " ".join(job.options.gpu_types)),
         "runs": " ".join(shown_words(job.kind, descriptions.typed_command(job), job.source)),
         "first run": job.rerun.text if job.rerun else "",
         "arguments": descriptions.arguments_words(job),

@@ -10,7 +10,7 @@ from springtide.scheduler.refusal import CHANGED, UNKNOWN_PROJECT, Refusal
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import ENDS, UNDO, AuditQuery, AuditRecord
 from springtide.scheduler.store.tables import POOL
-from springtide.scheduler.wire.audit_table import changes
+from springtide.scheduler.wire.audit_table import DATA, changes
 from springtide.scheduler.wording import given, utc
 
 MOST_READ = 200
@@ -79,7 +79,7 @@ def _which(entry: AuditRecord) -> str | int:
 
 
 def _changes_fields(entry: AuditRecord) -> bool:
-    return any(values.keys() - {"until"} for values in _differing(entry))
+    return any(values.keys() - {"until", *DATA} for values in _differing(entry))
 
 
 def _differing(entry: AuditRecord) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -254,6 +254,12 @@ class Engine:
         """Apply a change in a transaction, and return its result once that is on disk. Raises its `Refusal`."""
         return await self._parts.mailbox.request(change)
 
+    def _try(self, change: Callable[[Transaction], T]) -> T:
+        """Return the result that a change would have now. Raises its `Refusal`."""
+        transaction = Transaction(self.state, self._nodes, self._parts.clock())
+        transaction.follow_types()
+        return change(transaction)
+
     # ---------- jobs
 
     async def submit(
@@ -581,6 +587,29 @@ class Engine:
         self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members
     ) -> wire.ProjectView:
         """Change a project; the next plan follows it. Notes name what is no longer as decided."""
+        notes = await self._change_project(name, self._edit(name, edit, by, members), edit.version)
+        return replace(self._project_view(name, members), notes=notes)
+
+    async def preview_project(
+        self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members, new: bool = False
+    ) -> wire.EditPreview:
+        """Return what would become of a change of a project, or of a ``new`` one, in the words of its refusal."""
+
+        def create(transaction: Transaction) -> list[str]:
+            check_use(edit, self.settings.images)
+            project_admin.create_project(transaction, name, edit, by, members)
+            return []
+
+        try:
+            change = create if new else self._edit(name, edit, by, members)
+            notes = await self._change_project(name, change, edit.version, dry_run=True)
+        except Refusal as refusal:
+            return wire.EditPreview(refused=wire.problem_of(refusal))
+        return wire.EditPreview(notes=notes)
+
+    def _edit(
+        self, name: str, edit: wire.ProjectEdit, by: str, members: Members
+    ) -> Callable[[Transaction], list[str]]:
         check_use(edit, self.settings.images)
 
         def change(transaction: Transaction) -> list[str]:
@@ -588,15 +617,22 @@ class Engine:
             project_admin.edit_project(transaction, name, edit, by, members)
             return project_admin.new_in(before, project_admin.not_as_decided(transaction, members))
 
-        notes = await self._change_project(name, change, edit.version)
-        return replace(self._project_view(name, members), notes=notes)
+        return change
 
     async def _change_project(
-        self, name: str, change: Callable[[Transaction], T], version: int | UnsetType = UNSET
+        self,
+        name: str,
+        change: Callable[[Transaction], T],
+        version: int | UnsetType = UNSET,
+        *,
+        dry_run: bool = False,
     ) -> T:
-        """Apply a change of a project, made on a ``version`` of it; a refusal says who has changed it since."""
+        """Apply a change of a project, made on a ``version`` of it; a refusal says who has changed it since.
+
+        In a ``dry_run`` nothing is changed.
+        """
         try:
-            return await self.change(change)
+            return self._try(change) if dry_run else await self.change(change)
         except Refusal as refusal:
             known = self.state.projects.get(name)
             later = 0 if known is None or version is UNSET else known.version - version
@@ -626,12 +662,16 @@ class Engine:
 
     async def edit_person(self, name: str, edit: wire.PersonEdit, by: str, *, members: Members) -> wire.PersonView:
         """Set or remove a person's own build quota."""
-        await self.change(
-            lambda transaction: project_admin.edit_person(
-                transaction, name, edit.build_quota, by, members, until=edit.until
-            )
-        )
+        await self.change(_person_edit(name, edit, by, members))
         return pool_view.person(self.state, name, quotas.projects_by_person(members).get(name, []))
+
+    def preview_person(self, name: str, edit: wire.PersonEdit, by: str, *, members: Members) -> wire.EditPreview:
+        """Return what would become of a person's own build quota, in the words of its refusal."""
+        try:
+            self._try(_person_edit(name, edit, by, members))
+        except Refusal as refusal:
+            return wire.EditPreview(refused=wire.problem_of(refusal))
+        return wire.EditPreview()
 
     def check_members(self, after: Members, before: Members | None = None) -> None:
         """Raise `Refusal` if the build quotas of all members would exceed the build GPUs.
@@ -961,3 +1001,9 @@ class Engine:
         missed: fetch the displayed data again.
         """
         return self.events.stream(last_event_id)
+
+
+def _person_edit(name: str, edit: wire.PersonEdit, by: str, members: Members) -> Callable[[Transaction], None]:
+    return lambda transaction: project_admin.edit_person(
+        transaction, name, edit.build_quota, by, members, until=edit.until
+    )

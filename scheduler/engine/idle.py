@@ -9,7 +9,14 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import IdleSettings
-from springtide.scheduler.engine.state.endings import check_until, end_at, until_of
+from springtide.scheduler.engine.state.endings import (
+    ENDS,
+    check_until,
+    end_at,
+    ends_again,
+    recorded_ends,
+    until_of,
+)
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Project
@@ -236,7 +243,7 @@ def set_rule(
     scope, name = key
     if scope is RuleScope.PROJECT and name not in transaction.projects:
         raise unknown_project(name, "project")
-    record, was = transaction.idle_rules.get(key), recorded(transaction, key)
+    record, was = transaction.idle_rules.get(key), recorded_whole(transaction, key)
     before, ends = None if record is None else record.rule, ending_key(key)
     if before != rule or until_of(transaction.endings, ends) != until:
         end_at(transaction, ends, until, by, None if before is None else asdict(before))
@@ -255,13 +262,21 @@ def recorded(transaction: Transaction, key: RuleKey) -> dict[str, Any]:
     return {**_shown(None if record is None else record.rule), **({} if until is None else {"until": until})}
 
 
+def recorded_whole(transaction: Transaction, key: RuleKey) -> dict[str, Any]:
+    """Return a rule as `recorded`, with what returns at its end: all that `restore` needs."""
+    return {**recorded(transaction, key), **recorded_ends(transaction, [ending_key(key)])}
+
+
 def restore(transaction: Transaction, key: RuleKey, values: Mapping[str, Any], by: str) -> None:
     """Set the rule with the ``values`` that the audit trail has of it; without values there is none.
 
     Raises `Refusal` as `set_rule` does.
     """
-    fields = {name: value for name, value in values.items() if name != "until"}
+    fields = {name: value for name, value in values.items() if name not in {"until", ENDS}}
     set_rule(transaction, key, IdleRule(**fields) if fields else None, by, until=values.get("until"))
+    _, subject = ending_key(key)
+    for ending in ends_again(values, subject, by):
+        transaction.endings.put(ending)
 
 
 def key_of(subject: str) -> RuleKey:

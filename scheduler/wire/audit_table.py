@@ -21,7 +21,7 @@ DURATIONS: Final = frozenset({"tell_after", "notice", "unused", "time_limit"})
 """Names of durations among the values of entries, in seconds."""
 ABOUT: Final = frozenset({"user", "name", "wanted"})
 """Values before a change that say what it is about, and that nothing follows."""
-DATA: Final = frozenset({"age", "every"})
+DATA: Final = frozenset({"age", "every", "endings"})
 """Values that an undo needs, and that other values of the entry say in words, or that say nothing to people."""
 UNNAMED: Final[Mapping[str, int | None]] = {"quota": 0, "build_quota": 0, "limit": None}
 """Numbers of the GPU types that a table does not name, by the field that it is of."""

@@ -85,8 +85,8 @@ class PastComparison(Answer, frozen=True, kw_only=True):
 
     ``recorded`` is what happened, counted alike; ``deviation`` says how the first pool, simulated, differs from
     that, and is empty if it hardly does. ``headline`` compares both pools in words; ``notes`` say what the
-    simulation leaves out. ``difference`` says what is another in the other pool, such as
-    ``2 nodes with 20 a100 GPUs more``.
+    simulation leaves out, and ``caveats`` are those of them without which the figures mislead. ``difference`` says
+    what is another in the other pool, such as ``2 nodes with 20 a100 GPUs more``.
     """
 
     start: float
@@ -96,6 +96,7 @@ class PastComparison(Answer, frozen=True, kw_only=True):
     unchanged: PastOutcome
     changed: PastOutcome
     notes: list[str]
+    caveats: list[str] = []
     difference: list[str] = []
     deviation: str = ""
     currency: str = ""

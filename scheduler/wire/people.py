@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 from msgspec import UNSET, Meta, UnsetType
 
 from springtide.scheduler.wire.budgets import BudgetView
+from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.jobs import Hold
 from springtide.scheduler.wire.pool import EndingView, ProjectView
 from springtide.scheduler.wire.presets import PresetView
@@ -143,6 +144,16 @@ class PersonEdit(Request, frozen=True, kw_only=True):
 
     build_quota: Quantity | None
     until: Until | None = None
+
+
+class EditPreview(Answer, frozen=True, kw_only=True):
+    """What would become of a change of numbers: why it would be refused, None if it would not; nothing is changed.
+
+    ``notes`` name what would no longer be as it was decided.
+    """
+
+    refused: Problem | None = None
+    notes: list[str] = []
 
 
 class TrainSums(Answer, frozen=True, kw_only=True):

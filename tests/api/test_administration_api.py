@@ -333,3 +333,33 @@ async def test_metrics_are_for_tokens_and_for_the_own_account_on_this_machine(ru
 async def test_anyone_may_ask_whether_the_service_is_there(running):
     answer = await running.as_(None).get("/health")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+EDITS = {
+    "fits": ({"quota": 1, "weight": 2}, False),
+    "more than the pool": ({"quota": 3}, False),
+    "another build quota": ({"build_quota": 90}, False),
+    "an older version": ({"quota": 1, "version": 90}, False),
+    "a new one": ({"quota": 0}, True),
+    "a new one that is too large": ({"quota": 9}, True),
+}
+
+
+@pytest.mark.parametrize(("edit", "new"), EDITS.values(), ids=EDITS)
+async def test_a_preview_of_an_edit_is_refused_in_the_words_of_the_edit_and_changes_nothing(running, edit, new):
+    admin, name = running.as_("admin"), "new" if new else "vision"
+    before = (await admin.get("/admin")).json()
+    preview = await admin.post(f"/projects/{name}/preview", json=edit, params={"new": int(new)})
+    assert (await admin.get("/admin")).json() == before
+    answer = await admin.request("PUT" if new else "PATCH", f"/projects/{name}", json=edit)
+    assert preview.status_code == 200, preview.text
+    assert preview.json()["refused"] == (answer.json() if answer.status_code >= 400 else None)
+
+
+async def test_a_preview_of_own_build_gpus_is_refused_in_the_words_of_the_change(running):
+    admin = running.as_("admin")
+    for quota in (0, 90):
+        preview = (await admin.post("/people/susan/preview", json={"build_quota": quota})).json()
+        answer = await admin.patch("/people/susan", json={"build_quota": quota})
+        assert preview["refused"] == (answer.json() if answer.status_code >= 400 else None)
+    assert answer.status_code == 409

@@ -186,3 +186,10 @@ async def test_a_lead_freezes_her_project_and_an_admin_takes_it_back(pool: Any) 
     assert (await pool.as_("admin").post(f"/audit/{entry['id']}/undo")).status_code == 204
     views = (await pool.as_("lead").get("/pool")).json()["projects"]
     assert next(each for each in views if each["name"] == "vision")["freeze"] is None
+
+
+async def test_a_preview_says_what_a_lead_may_not_change(pool: Any) -> None:
+    for name, new in (("vision", 0), ("new", 1)):
+        preview = await pool.as_("lead").post(f"/projects/{name}/preview", json={"quota": 0}, params={"new": new})
+        assert preview.json()["refused"]["code"] == "forbidden", preview.text
+    assert (await pool.as_("susan").post("/projects/vision/preview", json={})).status_code == 403

@@ -100,14 +100,25 @@ async def test_another_end_alone_is_an_entry(pool):
     await edited(pool, "susan", 1, quota=4)
     later = pool.clock.now + 2 * HOUR
     await edited(pool, "susan", 2, quota=4)
-    was, now = {"quota": 4, "until": later - HOUR}, {"quota": 4, "until": later}
+    ends = {"quota": {"until": later - HOUR, "before": 2}}
+    was, now = {"quota": 4, "until": later - HOUR, "endings": ends}, {"quota": 4, "until": later}
     assert await trail(pool, "project") == [("admin", was, now)]
     newest = (await pool.engine.audit(None, 1, AuditQuery(what="project"))).items[0]
     await pool.engine.undo(newest.id, "admin", members={})
     assert project(pool).endings["quota"] == wire.EndingView(until=later - HOUR, by="admin", before=2)
     await edited(pool, "susan", quota=4)
-    was, now = {"quota": 4, "until": later - HOUR}, {"quota": 4, "until": None}
+    was, now = {"quota": 4, "until": later - HOUR, "endings": ends}, {"quota": 4, "until": None}
     assert await trail(pool, "project") == [("admin", was, now)]
+
+
+async def test_an_edit_of_an_old_version_is_refused_with_who_changed_numbers_not_their_ends(pool):
+    version = project(pool).version
+    await edited(pool, "susan", 1, quota=4)
+    later = wire.ProjectEdit(quota=4, until=pool.clock.now + 2 * HOUR)
+    await pool.engine.edit_project("susan", later, "bob", members={})
+    with pytest.raises(Refusal, match="“admin” changed it at ") as refused:
+        await edited(pool, "susan", quota=5, version=version)
+    assert "bob" not in refused.value.message
 
 
 async def test_a_change_that_is_taken_back_does_not_end_any_more(pool):

@@ -134,14 +134,15 @@ def test_a_job_that_a_budget_paused_stays_paused_until_it_ran_again() -> None:
     assert sum("budget" in note for note in made.notes) == 1
 
 
-def test_a_budget_that_was_spent_in_the_span_is_among_the_notes() -> None:
-    def notes(at: float) -> str:
-        return " ".join(
-            document(past(sent(1, 1100, (1200, 1300, {})), audit=[entry(at, "budget.spent", "vision")])).notes
-        )
-
-    assert "budgets keep no other job waiting here" in notes(1500)
-    assert "budget" not in notes(500)
+@pytest.mark.parametrize(
+    ("at", "month", "is_said"), [(1500, "1970-01", True), (500, "1970-01", True), (500, "1969-12", False)]
+)
+def test_a_budget_that_was_spent_in_a_month_of_the_span_is_among_the_notes(
+    at: float, month: str, is_said: bool
+) -> None:
+    spent = entry(at, "budget.spent", "vision", month=month)
+    notes = " ".join(document(past(sent(1, 1100, (1200, 1300, {})), audit=[spent])).notes)
+    assert ("budgets keep no other job waiting here" in notes) is is_said
 
 
 def test_a_person_who_pauses_a_job_keeps_it_from_running_until_it_runs_again() -> None:

@@ -173,3 +173,20 @@ async def test_a_job_that_could_not_be_started_at_first_says_nothing_of_it_once_
     job = await pool.submit("susan", gpus=1)
     running = await pool.state(job.id, "running")
     assert running.reason.sentences[0].text == "Running on 1 GPU, within the quota."
+
+
+async def test_a_headline_names_the_job_that_was_made_way_for_until_that_has_ended(pool):
+    made_way = await pool.submit("susan", gpus=8, name="made way")
+    await pool.state(made_way.id, "running")
+    await pool.later(LOOKED_AT * 60)
+    bert = await pool.submit("susan", gpus=8, priority=75, name="bert")
+    follows = await pool.submit("susan", gpus=8, priority=75, name="follows")
+    await pool.state(bert.id, "running")
+    reason = (await pool.job(made_way.id)).reason
+    assert reason.headline.startswith("Paused for “bert”")
+
+    pool.executor.end(pool.key(bert.id), code=0)
+    await pool.state(follows.id, "running")
+    reason = (await pool.job(made_way.id)).reason
+    assert reason.headline.startswith("Waiting for 8 GPUs: none is free.")
+    assert "It made way for the job “bert” of “susan”" in reason.text

@@ -98,3 +98,106 @@ def test_a_redraw_waits_for_no_click_where_a_press_makes_none(rows: Page) -> Non
     rows.evaluate("window.dispatchEvent(new Event('blur'))")
     expect(rows.get_by_text("another window")).to_be_visible()
     rows.mouse.up()
+
+
+def test_a_key_that_is_held_presses_once(rows: Page) -> None:
+    rows.get_by_text("first").focus()
+    for _ in range(3):
+        rows.keyboard.down("Enter")
+    rows.keyboard.up("Enter")
+    assert rows.evaluate("clicks") == ["first"]
+    rows.keyboard.press("Enter")
+    assert rows.evaluate("clicks") == ["first", "first"]
+
+
+def test_a_held_key_repeats_in_what_is_not_ours(rows: Page) -> None:
+    rows.evaluate("""() => {
+        const button = document.body.appendChild(document.createElement("button"));
+        button.onclick = () => clicks.push("theirs");
+        button.focus();
+    }""")
+    for _ in range(3):
+        rows.keyboard.down("Enter")
+    rows.keyboard.up("Enter")
+    assert rows.evaluate("clicks") == ["theirs"] * 3
+
+
+ASKING = """async () => {
+    const { h, patch } = await import("/visuals/base/dom.js");
+    window.requests = [];
+    const ask = (event) => {
+        event.preventDefault();
+        const request = Promise.withResolvers();
+        requests.push({ answer: request.resolve, refuse: () => request.reject(new Error("refused")) });
+        return request.promise;
+    };
+    const fields = [h("input", { name: "why" }), h("button", {}, "Send")];
+    const form = h("form", { key: "form", on: { submit: ask } }, fields);
+    const button = h("button", { key: "button", type: "button", on: { click: ask } }, "Undrain");
+    document.body.replaceChildren(document.createElement("div"));
+    patch(document.body.firstChild, button, form);
+}"""
+
+
+@pytest.mark.parametrize("control", ["button >> nth=0", "input"], ids=["button", "form"])
+@pytest.mark.parametrize("answer", ["answer", "refuse"])
+def test_a_second_press_while_the_first_one_is_answered_asks_nothing(
+    gallery: Page, control: str, answer: str
+) -> None:
+    gallery.evaluate(ASKING)
+    gallery.evaluate("addEventListener('unhandledrejection', (event) => event.preventDefault())")
+    gallery.locator(control).focus()
+    gallery.keyboard.press("Enter")
+    gallery.keyboard.press("Enter")
+    assert gallery.evaluate("requests.length") == 1
+    gallery.evaluate(f"requests[0].{answer}()")
+    gallery.keyboard.press("Enter")
+    assert gallery.evaluate("requests.length") == 2
+
+
+DRAINING = """async () => {
+    const { h, patch } = await import("/visuals/base/dom.js");
+    const { focusOnce } = await import("/visuals/base/focus.js");
+    document.body.replaceChildren(document.createElement("div"));
+    window.presses = [];
+    window.node = { isDrained: false, isAsking: false };
+    const ask = () => draw({ isAsking: true });
+    window.draw = (more) => {
+        Object.assign(node, more);
+        const { isDrained, isAsking } = node;
+        const submit = (event) => event.preventDefault();
+        patch(
+            document.body.firstChild,
+            isDrained
+                ? h("button", { key: "undrain", on: { click: () => presses.push("undrain") } }, "Undrain")
+                : h("button", { key: "drain", "aria-expanded": String(isAsking), on: { click: ask } }, "Drain…"),
+            !isDrained && isAsking && h("form", { key: "form", on: { submit } }, h("input", { hook: focusOnce })),
+        );
+    };
+    draw();
+}"""
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        "draw({ isAsking: false }); draw({ isDrained: true })",
+        "draw({ isDrained: true }); draw({ isAsking: false })",
+    ],
+    ids=["answer first", "event first"],
+)
+def test_a_second_press_of_the_key_that_carried_something_out_does_not_take_it_back(
+    gallery: Page, answers: str
+) -> None:
+    gallery.evaluate(DRAINING)
+    gallery.get_by_text("Drain…").focus()
+    gallery.keyboard.press("Enter")
+    expect(gallery.locator("input")).to_be_focused()
+    gallery.keyboard.press("Enter")
+    gallery.evaluate(answers)
+    expect(gallery.get_by_text("Undrain")).to_be_visible()
+    gallery.keyboard.press("Enter")
+    assert gallery.evaluate("presses") == []
+    gallery.keyboard.press("Tab")
+    gallery.keyboard.press("Enter")
+    assert gallery.evaluate("presses") == ["undrain"]

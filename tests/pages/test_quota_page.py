@@ -74,6 +74,41 @@ def test_what_a_quota_would_do_is_told_before_it_is_saved(admin: Page, projects:
     assert projects.run(projects.engine.job(job.id)).state == "running"
 
 
+def test_what_would_be_refused_says_so_while_it_is_typed_and_only_what_fits_can_be_saved(
+    admin: Page, projects: Service
+) -> None:
+    words = "The quotas of the top projects would add up to 9 GPUs; the pool has 8 train GPUs."
+    save, refusal = admin.get_by_test_id("save-nlp"), admin.get_by_test_id("refusal-nlp")
+    admin.get_by_test_id("edit-quota-nlp").fill("5")
+    expect(refusal).to_have_text(words)
+    expect(save).to_be_disabled()
+    expect(admin.get_by_test_id("edit-quota-nlp")).to_have_attribute("aria-invalid", "true")
+    assert "refused" not in admin.get_by_test_id("project-row-nlp").inner_text()
+    admin.get_by_test_id("edit-quota-nlp").fill("4 or 5")
+    expect(refusal).to_contain_text("is “4 or 5”; expected a whole number")
+    admin.get_by_test_id("edit-quota-nlp").fill("4")
+    expect(refusal).to_have_count(0)
+    expect(save).to_be_enabled()
+    admin.get_by_test_id("edit-quota-nlp").fill("5")
+    expect(save).to_be_disabled()
+    admin.get_by_test_id("edit-quota-vision").fill("1")
+    admin.get_by_test_id("save-vision").click()
+    expect(refusal).to_have_count(0)
+    save.click()
+    expect(save).to_have_count(0)
+    assert quota_of(projects, "nlp") == 5
+
+    admin.get_by_test_id("new-project-open").click()
+    admin.get_by_test_id("new-project-name").fill("audio")
+    admin.get_by_test_id("edit-own-susan").fill("9")
+    expect(admin.get_by_test_id("person-refusal-susan")).to_contain_text("there are 3 build GPUs")
+    expect(admin.get_by_test_id("save-person-susan")).to_be_disabled()
+    expect(admin.get_by_test_id("new-project-save")).to_be_enabled()
+    admin.get_by_test_id("new-project-name").fill("nlp")
+    expect(admin.get_by_test_id("refusal-new-project")).to_have_text("There is a project “nlp” already.")
+    expect(admin.get_by_test_id("new-project-save")).to_be_disabled()
+
+
 def quota_of(service: Service, name: str) -> int | None:
     return next(view.quota for view in service.engine.pool().projects if view.name == name)
 

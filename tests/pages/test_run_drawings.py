@@ -148,3 +148,12 @@ def test_the_card_of_a_run_again_does_not_touch_the_one_before_it(gallery: Page)
     assert first is not None
     assert again is not None
     assert again["y"] >= first["y"] + first["height"] + 8
+
+
+def test_a_sweep_of_which_no_trial_runs_says_what_each_of_them_asks_for(gallery: Page) -> None:
+    trials = {"number": 12, "succeeded": 3, "gpus": 0, "borrowed": 0, "best": None}
+    counts = dict.fromkeys(("pruned", "failed", "cancelled", "running", "paused", "queued"), 0)
+    options = {"gpus": 2, "workers": 1, "min_workers": 1, "tags": [], "gpu_types": []}
+    waits = {"state": "queued", "shown": "queued", "held": [], "options": options}
+    table = draw_table(gallery, {**waits, "trials": {**counts, **trials}}, {**waits, "name": "plain"})
+    assert [cell.inner_text() for cell in table.locator("td[data-label=GPUs]").all()] == ["2 each", "2"]

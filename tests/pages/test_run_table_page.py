@@ -294,6 +294,35 @@ def test_runs_are_pinned_archived_tagged_and_noted_with_undo(
     service.until(runs["middle"].id, lambda job: job.note == "the best start")
 
 
+@pytest.mark.parametrize("action", ["note", "tag"])
+def test_a_text_that_is_half_typed_is_there_again_after_a_reload_until_it_is_sent_or_closed(
+    visit: Visit, service: Service, runs: dict[str, wire.Job], action: str
+) -> None:
+    page = open_ended(visit)
+    field = page.get_by_test_id("selection-text")
+
+    def open_field(name: str) -> None:
+        page.reload()
+        page.locator(f"[data-job='{runs[name].id}']").get_by_test_id("select-job").check()
+        page.get_by_test_id(f"selected-{action}").click()
+
+    open_field("middle")
+    field.press_sequentially("half typ")
+    open_field("fast")
+    expect(field).to_have_value("")
+    open_field("middle")
+    expect(field).to_have_value("half typ")
+    field.press_sequentially("ed")
+    page.get_by_test_id("selection-save").click()
+    expect(page.get_by_test_id("selection-result")).to_be_visible()
+    open_field("middle")
+    expect(field).to_have_value("half typed" if action == "note" else "")
+    field.press_sequentially(" and left")
+    page.get_by_test_id("selected-close").click()
+    open_field("middle")
+    expect(field).to_have_value("half typed" if action == "note" else "")
+
+
 def test_a_selection_outlives_order_filters_and_pages_and_acts_on_shown_rows_alone(
     visit: Visit, service: Service, runs: dict[str, wire.Job]
 ) -> None:

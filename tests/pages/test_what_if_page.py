@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,6 +77,16 @@ def test_the_record_unfolds_beside_the_pool_as_it_was_and_what_differs_is_said(v
     page.get_by_text("What was recorded, and the pool as it was, simulated").click()
     row = page.get_by_test_id("recorded").get_by_role("row").filter(has_text="vision")
     expect(row).to_contain_text("4 → 5.1")
+
+
+@pytest.mark.usefixtures("held")
+def test_that_budgets_kept_jobs_waiting_is_said_above_the_figures(visit: Visit, service: Service) -> None:
+    spent = {"month": time.strftime("%Y-%m", time.gmtime()), "spent": 12.0, "amount": 10.0}
+    service.run(service.engine.record("springtide", "budget.spent", "vision", {}, spent))
+    page = visit("admin", "what-if")
+    answered(page)
+    expect(page.get_by_test_id("caveat")).to_contain_text("budgets keep no other job waiting here")
+    expect(page.get_by_test_id("notes")).not_to_contain_text("budgets keep no other job")
 
 
 @pytest.mark.usefixtures("held")

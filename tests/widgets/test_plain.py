@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from jobs.job_options import with_options
 
+from springtide.hub_extension.commands.jobs import asked
 from springtide.scheduler.wire import (
     GpuRef,
     Job,
@@ -15,6 +16,7 @@ from springtide.scheduler.wire import (
     ProjectView,
     Reason,
     Starts,
+    TrialCounts,
 )
 from springtide.widgets.display import phrases, plain, progress_bar
 from springtide.widgets.display.feed import LOG_BYTES, LOG_LINES, Tail, thin
@@ -82,6 +84,16 @@ def test_a_job_says_state_progress_gpus_and_why():
     partly = job(state="succeeded", shown="succeeded, 2 of 12 trials failed")
     assert plain.job_text(partly, 0.0).startswith("Job digits (42): ✔ succeeded, 2 of 12 trials failed, ")
     assert plain.job_text(waiting, 0.0).splitlines()[1] == "All 8 GPUs are held. Number 2 in line."
+
+
+def test_a_sweep_and_its_facts_in_a_terminal_say_what_each_trial_asks_for():
+    states: dict[str, Any] = dict.fromkeys(("running", "paused", "succeeded", "pruned", "failed", "cancelled"), 0)
+    counts = TrialCounts(number=12, queued=12, **states)
+    sweep = job(state="queued", shown="queued", held=[], trials=counts, gpus=2)
+    assert phrases.asked(sweep) == "2 GPUs for each of its trials"
+    assert asked(sweep) == "2 each"
+    assert asked(sweep, "a100") == "2 a100 each"
+    assert phrases.asked(job(trials=counts, gpus=0)) == "no GPU"
 
 
 def test_html_tells_how_much_of_the_gpus_is_used_as_far_as_that_is_known():

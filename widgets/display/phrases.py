@@ -118,7 +118,9 @@ def starts(job: Job, now: float) -> str:
 
 
 def asked(job: Job) -> str:
-    """Return the job's request: ``4 GPUs``, ``2 workers with 4 GPUs each``, ``no GPU``."""
-    if not job.options.gpus:
+    """Return the job's request: ``4 GPUs``, ``2 workers with 4 GPUs each``, ``no GPU``; of a sweep its trials'."""
+    many, each = job.options.workers, job.options.gpus
+    if not each:
         return "no GPU"
-    return gpus(job.options.gpus) if job.options.workers == 1 else workers(job.options.workers, job.options.gpus)
+    request = gpus(each) if many == 1 else workers(many, each)
+    return request if job.trials is None else f"{request} for each of its trials"

@@ -49,7 +49,7 @@ class JobSummary(Answer, frozen=True, kw_only=True):
     user: str
     project: str
     gpus: str
-    """GPUs that it asks for: ``2``, or ``4x2`` for four workers with two each."""
+    """GPUs that it asks for: ``2``, ``4x2`` for four workers with two each, ``2 each`` for a sweep's trials."""
     submitted: str
     said: str = ""
     progress: str = ""

@@ -6,8 +6,9 @@ import { withBudgets } from "./quotas/budgets.js";
 import { asSet, bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas/fields.js";
 import { GroupRules } from "./quotas/group_rules.js";
 import { drawOnHold } from "./quotas/on_hold.js";
-import { drawPeople, OWN } from "./quotas/people.js";
+import { drawPeople, OWN, ownQuotaOf } from "./quotas/people.js";
 import { Presets } from "./quotas/presets.js";
+import { Previews, requestOf } from "./quotas/previews.js";
 import { drawProjects } from "./quotas/project_table.js";
 import { foundBy, RowsShown } from "./quotas/rows_shown.js";
 import { RuleCopies } from "./quotas/rule_copies.js";
@@ -42,6 +43,7 @@ const redraw = oncePerFrame(draw);
 const reread = calmly(read, 0.3);
 const trail = new AuditTrail(redraw, read);
 const whatIf = new WhatIf(redraw);
+const previews = new Previews(redraw);
 const decisions = new Decisions(redraw, read);
 const groupRules = new GroupRules(redraw);
 const copies = new RuleCopies(redraw);
@@ -163,6 +165,9 @@ const editing = {
   },
   refusal: (kind, name) => shown.refusals.get(`${kind} ${name}`),
 
+  /** Why what is typed would be refused; null if it would not, and while that is not known. */
+  foreseen: (kind, name) => previews.refused(`${kind} ${name}`),
+
   /** The names of projects that are gone, and of which there are typed changes. */
   gone: () =>
     [...shown.drafts.keys()]
@@ -208,6 +213,7 @@ const editing = {
   /** Notes the typed end of the change of a project; an empty text means that it stays. */
   end(name, text) {
     shown.ends.set(name, typedTime(text));
+    redraw();
   },
 
   ask(key) {
@@ -260,11 +266,8 @@ const editing = {
     const draft = draftOf("project", name);
     if (!draft) return Promise.resolve(true);
     return editing.change("project", name, async () => {
-      const stored = shown.admin.projects.find((project) => project.name === name);
-      const body = bodyOf(readAll(draft.texts), stored, editing.fields);
-      if (name === NEW) return add(newName(draft.texts.name), body);
-      const until = shown.ends.get(name) ?? null;
-      const edit = { ...body, version: draft.version, until };
+      const edit = editOf(name, draft);
+      if (name === NEW) return add(newName(draft.texts.name), edit);
       const answer = await call("PATCH", `projects/${encodeURIComponent(name)}`, edit);
       shown.ends.delete(name);
       return answer;
@@ -280,6 +283,39 @@ const editing = {
     for (const { name } of changes) if (!(await editing.saveProject(name))) return;
   },
 };
+
+/** The typed change of a project as it is sent. Throws an error for a text that is no value. */
+function editOf(name, { texts, version }) {
+  const stored = shown.admin.projects.find((project) => project.name === name);
+  const body = bodyOf(readAll(texts), stored, editing.fields);
+  return name === NEW ? body : { ...body, version, until: shown.ends.get(name) ?? null };
+}
+
+/** What would be saved by the rows of projects and people, by their keys; a new project counts once it has a name. */
+function typedRequests() {
+  const requests = new Map();
+  for (const { name } of [...shown.admin.projects, { name: NEW }]) {
+    const draft = draftOf("project", name);
+    if (!draft || (name === NEW && !draft.texts.name?.trim())) continue;
+    const make = () => {
+      const of = encodeURIComponent(name === NEW ? newName(draft.texts.name) : name);
+      // A change by others meanwhile is met at the save, after which the same can be saved once more.
+      const { version, ...body } = editOf(name, draft);
+      return { path: `projects/${of}/preview${name === NEW ? "?new=1" : ""}`, body };
+    };
+    requests.set(`project ${name}`, requestOf(make));
+  }
+  for (const person of shown.admin.people) {
+    const draft = draftOf("person", person.name);
+    const path = `people/${encodeURIComponent(person.name)}/preview`;
+    if (draft)
+      requests.set(
+        `person ${person.name}`,
+        requestOf(() => ({ path, body: ownQuotaOf(draft, person) })),
+      );
+  }
+  return requests;
+}
 
 /** Makes a project, and shows it for its first members. */
 async function add(name, body) {
@@ -361,6 +397,7 @@ function draw() {
   whatIf.consider(
     [...levels.values()].some((of) => [...of.values()].some(({ total, room }) => total > room)) ? {} : edits(),
   );
+  previews.consider(typedRequests());
   const found = foundBy(rows.search, shown.admin);
   patch(
     page,

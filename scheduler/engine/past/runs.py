@@ -18,6 +18,7 @@ from msgspec import structs
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.past.headline import deviation, headline
+from springtide.scheduler.engine.past.jobs import BUDGETS
 from springtide.scheduler.engine.worker_environment import environment_of_worker
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.refusal import Refusal
@@ -86,7 +87,8 @@ class _Run:
 
     def end(self, answer: wire.PastComparison) -> None:
         """Take the answer, with the notes about this question."""
-        self.comparison = structs.replace(answer, notes=[*self.notes, *answer.notes])
+        caveats = [note for note in answer.notes if note == BUDGETS]
+        self.comparison = structs.replace(answer, notes=[*self.notes, *answer.notes], caveats=caveats)
         self.state, self.progress = "done", 1.0
 
     @property

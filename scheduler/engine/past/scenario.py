@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from math import floor
 from statistics import median
 
 from msgspec import structs
 
+from springtide.scheduler.budgets import month_of
 from springtide.scheduler.engine.past.jobs import BUDGETS, job_parts
 from springtide.scheduler.engine.past.period import Period
 from springtide.scheduler.engine.past.pool import drain_changes, past_nodes, past_projects, seen_nodes, stops_of
@@ -102,7 +104,9 @@ def _notes(past: Past, period: Period) -> list[str]:
     }
     if changed:
         notes.append(f"Of projects the {listed(sorted(changed))} of now counts for the whole time.")
-    if any(entry.what == "budget.spent" and entry.at > period.start for entry in past.audit):
+    begins = month_of(period.start, UTC).name
+    spent = (entry.after.get("month", begins) for entry in past.audit if entry.what == "budget.spent")
+    if any(month >= begins for month in spent):
         notes.append(BUDGETS)
     known = min((fact.start for fact in past.facts if fact.kind is FactKind.GPUS), default=period.end)
     if known > period.start + 1.0:

@@ -15,7 +15,16 @@ from springtide.scheduler import wire, wording
 from springtide.scheduler.engine import idle
 from springtide.scheduler.engine.requests import bookings, budgets, freezes, presets, quotas, ranges
 from springtide.scheduler.engine.state.booked import changed_quotas
-from springtide.scheduler.engine.state.endings import check_until, end_at, ended_at, until_of, value_before
+from springtide.scheduler.engine.state.endings import (
+    ENDS,
+    check_until,
+    end_at,
+    ended_at,
+    ends_again,
+    recorded_ends,
+    until_of,
+    value_before,
+)
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import amount_words, limit_of, quota_of
@@ -146,8 +155,9 @@ def edit_project(
     members: Members,
     *,
     together: bool = False,
+    returning: Iterable[Ending] = (),
 ) -> ProjectRecord:
-    """Change a project; ``together`` is as in `create_project`.
+    """Change a project; ``together`` is as in `create_project`, ``returning`` are earlier ends of its fields.
 
     Raises `Refusal` for an unknown project, an edit of an older version, or quotas that would not fit.
     """
@@ -171,22 +181,34 @@ def edit_project(
     old, new = editable_fields(record), editable_fields(changed)
     differ = [field for field in old if old[field] != new[field]]
     endings = _endings_after(transaction, name, edit, {field: old[field] for field in differ}, by)
+    endings.update((ending.key, ending) for ending in returning)
     if project != record.project and not together:
         before = transaction.policy_projects()
         ahead = bookings.Ahead(transaction.now, endings)
         _check(transaction, before, {**before, name: project}, name, members, ahead=ahead)
-    ended = _end_edit(transaction, name, endings)
+    known = dict(transaction.endings.items())
+    ended = [field for field, key in _keys(name) if until_of(known, key) != until_of(endings, key)]
     if not differ and not ended:
         return record
     transaction.projects.put(changed)
-    ends = {"until": edit.until} if ended and (edit.until is not None or not differ) else {}
-    touched = [field for field in old if field in differ or (ends and field in ended)]
+    touched = [field for field in old if field in differ or field in ended]
     was, now = ({field: values[field] for field in touched} for values in (old, new))
-    known = set(ended.values()) if ends else set()
-    if len(known) == 1 and None not in known:
-        was["until"] = known.pop()
-    transaction.add_audit_entry(by, "project.change", name, was, {**now, **ends}, project=name)
+    keys = [(FIELD_KINDS[field], name) for field in touched]
+    until, then = _common_end(known, keys), _common_end(endings, keys)
+    if until is not None and (until > transaction.now or not differ):
+        was["until"] = until
+    if then is not None or not differ:
+        now["until"] = then
+    was.update(recorded_ends(transaction, keys))
+    _put_ends(transaction, name, endings)
+    transaction.add_audit_entry(by, "project.change", name, was, now, project=name)
     return changed
+
+
+def _common_end(endings: Mapping[EndingKey, Ending], keys: Iterable[EndingKey]) -> float | None:
+    """Return when several values end, None if they do not all end at one time."""
+    ends = {until_of(endings, key) for key in keys}
+    return ends.pop() if len(ends) == 1 else None
 
 
 def _check_until_of(edit: wire.ProjectEdit) -> None:
@@ -216,21 +238,33 @@ def _endings_after(
     return endings
 
 
-def _end_edit(transaction: Transaction, name: str, endings: Mapping[EndingKey, Ending]) -> dict[str, float | None]:
-    """Have the fields of a project end as ``endings`` say; return the earlier ends of those that it changes."""
-    known = dict(transaction.endings.items())
+def _put_ends(transaction: Transaction, name: str, endings: Mapping[EndingKey, Ending]) -> None:
+    """Have the fields of a project end as ``endings`` say."""
     for _, key in _keys(name):
         if endings.get(key) is None:
             transaction.endings.remove(key)
-        elif endings[key] != known.get(key):
+        elif endings[key] != transaction.endings.get(key):
             transaction.endings.put(endings[key])
-    ends = {field: (until_of(known, key), until_of(endings, key)) for field, key in _keys(name)}
-    return {field: was for field, (was, now) in ends.items() if was != now}
 
 
 def _keys(name: str) -> Iterator[tuple[str, EndingKey]]:
     """Yield the fields of a project, with the keys of their ends."""
     yield from ((field, (kind, name)) for field, kind in FIELD_KINDS.items())
+
+
+def restore_fields(
+    transaction: Transaction, name: str, values: Mapping[str, Any], by: str, members: Members
+) -> None:
+    """Give a project the ``values`` that the audit trail has of it, with the ends that they had.
+
+    One that would have ended meanwhile is what would have returned. Raises `Refusal` as `edit_project` does.
+    """
+    ends = ends_again(values, name, by)
+    over = {ending.kind.value: ending.before for ending in ends if ending.until <= transaction.now}
+    left_out = {ENDS, "until"} if ends else set()
+    fields = {field: value for field, value in {**values, **over}.items() if field not in left_out}
+    returning = [ending for ending in ends if ending.kind.value not in over]
+    edit_project(transaction, name, whole(transaction, fields), by, members, returning=returning)
 
 
 def return_field(transaction: Transaction, name: str, field: str, value: Any, members: Members) -> None:
@@ -336,6 +370,7 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
             f"The project {wording.given(name)} has projects in it: {', '.join(children)}.",
             hint="Move them elsewhere or delete them first.",
         )
+    ends = recorded_ends(transaction, (key for _, key in _keys(name)))
     lost = {part: values for part, values in _parts(transaction, name).items() if values}
     transaction.projects.remove(name)
     transaction.idle_rules.remove((RuleScope.PROJECT, name))
@@ -344,7 +379,7 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
     presets.remove_all(transaction, name)
     for key in (*(key for _, key in _keys(name)), idle.ending_key((RuleScope.PROJECT, name))):
         transaction.endings.remove(key)
-    before = {**editable_fields(record), "age": record.project.age, **lost}
+    before = {**editable_fields(record), "age": record.project.age, **lost, **ends}
     transaction.add_audit_entry(by, "project.delete", name, before, {}, project=name)
     return record.made_group
 
@@ -360,7 +395,7 @@ def _parts(transaction: Transaction, name: str) -> dict[str, dict[str, Any]]:
         {preset: presets.shown(record) for preset, record in own.items()},
         budgets.recorded(transaction, name),
         freezes.recorded(transaction, name),
-        idle.recorded(transaction, (RuleScope.PROJECT, name)),
+        idle.recorded_whole(transaction, (RuleScope.PROJECT, name)),
     )
     return dict(zip(PARTS, values, strict=True))
 
@@ -403,7 +438,8 @@ def edit_person(
     ``together`` is as in `create_project`.
     Raises `Refusal` if all build quotas together would exceed the build GPUs.
     """
-    people, was = transaction.people, recorded_of_person(transaction, name)
+    people, key = transaction.people, (EndingKind.PERSON, name)
+    was = {**recorded_of_person(transaction, name), **recorded_ends(transaction, [key])}
     before = was["build_quota"]
     numbers = quota.values() if isinstance(quota, Mapping) else () if quota is None else (quota,)
     if any(number is None or not 0 <= number <= wire.MAX_GPUS for number in numbers):
@@ -414,11 +450,10 @@ def edit_person(
     quota = quotas.checked(quota, "build_quota", transaction.types, Environment.BUILD)
     if before is not None:
         quota = quotas.merged(before, quota, "build_quota", transaction.types.build)
-    key = (EndingKind.PERSON, name)
     if before == quota and until_of(transaction.endings, key) == until:
         return
     own = {person.name: person.build_quota for person in people.values()}
-    after = {key: value for key, value in own.items() if key != name}
+    after = {person: value for person, value in own.items() if person != name}
     if quota is not None:
         after[name] = quota
     if not together:

@@ -22,6 +22,7 @@ from springtide.scheduler.engine.requests import (
     quotas,
 )
 from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.state.endings import ENDS, ends_again
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import CHANGED, Refusal, unknown_project
 from springtide.scheduler.store.records import UNDO, AuditRecord, Hold, JobRecord
@@ -141,8 +142,7 @@ def _overtaken(transaction: Transaction, entry: AuditRecord) -> Refusal | None:
 
 
 def _back_from_change(transaction: Transaction, entry: AuditRecord, by: str, around: Around) -> None:
-    edit = project_admin.whole(transaction, entry.before)
-    project_admin.edit_project(transaction, entry.subject, edit, by, around.members)
+    project_admin.restore_fields(transaction, entry.subject, entry.before, by, around.members)
 
 
 def _back_from_create(transaction: Transaction, entry: AuditRecord, by: str, _around: Around) -> None:
@@ -157,11 +157,15 @@ def _back_from_delete(transaction: Transaction, entry: AuditRecord, by: str, aro
     before, name = dict(entry.before), entry.subject
     age = before.pop("age")
     lost = {part: before.pop(part, {}) for part in project_admin.PARTS}
+    ends = ends_again(before, name, by)
+    before.pop(ENDS, None)
     edit = msgspec.convert(before, wire.ProjectEdit)
     gone = name not in around.members
     created = project_admin.create_project(transaction, name, edit, by, around.members, made_group=gone)
     transaction.projects.put(replace(created, project=replace(created.project, age=age), colour=age))
     project_admin.restore_parts(transaction, name, lost, by, around.spending)
+    for ending in ends:
+        transaction.endings.put(ending)
 
 
 def _person(transaction: Transaction, entry: AuditRecord) -> dict[str, Any]:
@@ -173,6 +177,8 @@ def _restore_person(transaction: Transaction, entry: AuditRecord, by: str, aroun
     quota = quotas.completed(before.get("build_quota"), "build_quota", transaction.types.build)
     until = before.get("until")
     project_admin.edit_person(transaction, entry.subject, quota, by, around.members, until=until)
+    for ending in ends_again(before, entry.subject, by):
+        transaction.endings.put(ending)
 
 
 # ---------- what is there or not: presets, freezes, budgets, rules and drains

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from springtide.scheduler.engine.state.state import State
@@ -22,6 +22,8 @@ from springtide.scheduler.wording import amount, quoted, utc
 
 TRY_AGAIN = 60.0
 """Time until a value that could not return is tried again, in seconds."""
+ENDS = "endings"
+"""Name of the ends of changed values in entries of the audit trail, by the kind of the value."""
 LONGEST = 10 * 365 * 86_400
 """Longest time until an end, in seconds."""
 
@@ -75,6 +77,25 @@ def until_of(endings: Mapping[EndingKey, Ending], key: EndingKey) -> float | Non
     """Return when a change ends by itself, None if it does not."""
     ending = endings.get(key)
     return None if ending is None else ending.until
+
+
+def recorded_ends(transaction: Transaction, keys: Iterable[EndingKey]) -> dict[str, Any]:
+    """Return when values end and what returns then, as the audit trail has it; nothing if none ends later."""
+    known = (transaction.endings.get(key) for key in keys)
+    ends = {
+        ending.kind.value: {"until": ending.until, "before": ending.before}
+        for ending in known
+        if ending is not None and ending.until > transaction.now
+    }
+    return {ENDS: ends} if ends else {}
+
+
+def ends_again(values: Mapping[str, Any], subject: str, by: str) -> list[Ending]:
+    """Return the ends that ``values`` of the audit trail had, for ``by``, who gives these values back."""
+    return [
+        Ending(EndingKind(kind), subject, each["until"], by, each["before"])
+        for kind, each in values.get(ENDS, {}).items()
+    ]
 
 
 def value_before(ending: Ending) -> str:

@@ -79,6 +79,7 @@ class Broadcast:
             _none,
             context.trials_of,
             context.holding,
+            context.has_ended,
             _none,
             context.at_stake,
             context.is_deleted,
@@ -240,7 +241,7 @@ class Broadcast:
         for job in islice(jobs, MAX_REFRESHED_JOBS):
             reason = job_view.job_reason(job, context, now)
             shown = (
-                reason.text if reason is not None else "",
+                None if reason is None else (reason.headline, reason.text),
                 job_view.place(job, context),
                 context.borrowing.of(job),
             )

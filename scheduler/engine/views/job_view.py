@@ -176,10 +176,11 @@ class ViewContext:
     waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start and
     ``starts_if`` what lets it start, if known; ``usage`` gives the measured use of a running job, if any, by its
     id, ``trials_of`` the unfinished trials of a sweep by its id, ``holding`` what a live attempt has held by its
-    key in the ledger; ``slow_placement`` returns the placement with which a running job would be faster, if one is
-    known; ``at_stake`` returns the seconds that a job has run, None unless it can be paused now; ``is_deleted``
-    says whether a person deleted the job with this id; ``closes`` returns which maintenance a running job will be
-    paused for; ``grace`` is the pool's grace period in seconds; ``sees`` says which jobs are named to the reader.
+    key in the ledger; ``has_ended`` says whether the job with this id has ended; ``slow_placement`` returns the
+    placement with which a running job would be faster, if one is known; ``at_stake`` returns the seconds that a
+    job has run, None unless it can be paused now; ``is_deleted`` says whether a person deleted the job with this
+    id; ``closes`` returns which maintenance a running job will be paused for; ``grace`` is the pool's grace period
+    in seconds; ``sees`` says which jobs are named to the reader.
     """
 
     labels: GpuLabels
@@ -191,6 +192,7 @@ class ViewContext:
     usage: Callable[[str], wire.JobUsage | None]
     trials_of: Callable[[str], Sequence[JobRecord]]
     holding: Callable[[HoldingKey], Holding | None]
+    has_ended: Callable[[str], bool]
     slow_placement: Callable[[JobRecord], SlowPlacement | None]
     at_stake: Callable[[JobRecord], float | None]
     is_deleted: Callable[[str], bool]
@@ -299,9 +301,13 @@ def _state_reason(job: JobRecord, context: ViewContext, at: float) -> wire.Reaso
         why = own or waits
         return None if why is None else _rendered(why, *parts)
     both = _rendered(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), *parts)
-    if own.code in messages.OVER:
-        return structs.replace(both, **_lines(waits, *left))
-    return both
+    return structs.replace(both, **_lines(waits, *left)) if _is_over(own, context) else both
+
+
+def _is_over(why: model.Reason, context: ViewContext) -> bool:
+    """Return whether the cause of a pause is over: it no longer keeps the job from running."""
+    beneficiary = why.params.get("for_job")
+    return why.code in messages.OVER or (beneficiary is not None and context.has_ended(str(beneficiary)))
 
 
 def _with_first_cause(why: wire.Reason, job: JobRecord) -> wire.Reason:

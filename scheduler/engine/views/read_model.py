@@ -126,6 +126,10 @@ class ReadModel:
             job = without_gpus(job_id)
             return self._place_in_line(job_id) if job is None else line.place(job)
 
+        def has_ended(job_id: str) -> bool:
+            job = changed.get(job_id) or self.state.jobs.get(job_id)
+            return job is None or job.state.final
+
         if self._labels is None or self._labels.nodes is not self.nodes.all:
             self._labels = GpuLabels(self.nodes.all, self.nodes.places)
         return job_view.ViewContext(
@@ -138,6 +142,7 @@ class ReadModel:
             self._usage.get,
             trials_of,
             holding,
+            has_ended,
             self._slow_placement,
             self._at_stake,
             self.state.deleted_jobs.__contains__,

@@ -9,11 +9,13 @@ const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,/;
 const properties = new Set(["checked", "disabled", "hidden", "value"]);
 const described = new WeakMap();
 const memories = new WeakMap();
+const answering = new WeakSet();
 
 /**
  * Describes an HTML element. `props`: attributes (null leaves one out), and
  * `key` (stays the same node), `class`, `style` (properties), `on` (listeners), `draw(node)` (fills the node
- * instead of `children`), `hook(node)` (called after each update).
+ * instead of `children`), `hook(node)` (called after each update). A button or a form that is pressed or sent is deaf
+ * until what its listener returns, if it is a promise, is settled: a second press repeats no request, and undoes none.
  */
 export function h(tag, props, ...children) {
   return { tag, svg: false, props: props ?? {}, children: children.flat(Infinity) };
@@ -35,7 +37,11 @@ export function textOf(children) {
  */
 export function patch(parent, ...children) {
   const redraw = () => keepingFocus(parent, () => patchChildren(parent, children.flat(Infinity)));
-  unlessPressed(parent, redraw, hearsClicks);
+  unlessPressed(parent, redraw, { isDrawn, hearsClicks });
+}
+
+function isDrawn(node) {
+  return described.has(node);
 }
 
 function hearsClicks(node) {
@@ -178,8 +184,20 @@ function updateStyle(node, before, after) {
 
 function listen(node, before, handlers) {
   for (const type of Object.keys(handlers)) {
-    if (!(type in before.on)) node.addEventListener(type, (event) => described.get(node).on[type]?.(event));
+    if (!(type in before.on)) node.addEventListener(type, (event) => hear(node, type, event));
   }
   before.on = Object.fromEntries(Object.keys(before.on).map((type) => [type, undefined]));
   Object.assign(before.on, handlers);
+}
+
+function hear(node, type, event) {
+  const isAct = type === "submit" || (type === "click" && node.localName === "button");
+  if (isAct && answering.has(node)) {
+    event.preventDefault();
+    return;
+  }
+  const work = described.get(node).on[type]?.(event);
+  if (!isAct || !(work instanceof Promise)) return;
+  answering.add(node);
+  work.finally(() => answering.delete(node));
 }

@@ -8,6 +8,7 @@ let depth = 0;
 let focused = null;
 let openers = [];
 let moved = null;
+let returned = null;
 const guarded = new WeakSet();
 const regions = new WeakSet();
 
@@ -21,7 +22,8 @@ export function focusOnce(node) {
 /**
  * Calls `redraw`, which changes the content of `root`. If the element with the focus is removed, the focus moves:
  * - back to the button that opened the question, field or form that it closed;
- * - if that button is gone as well, to the region around it: a second press of the key does nothing there;
+ * - if that button is gone as well, at once or before another key is pressed, to the region around it: a second press of
+ *   the key does nothing there;
  * - else to the first new element beside it, such as the first answer to a question, or to its neighbour.
  *
  * While that element, or everything in its place or all that is new there, is disabled, the focus moves once it is enabled,
@@ -45,7 +47,9 @@ function remember(root) {
   for (let node = element; node !== root; node = node.parentElement)
     around.push({ next: node.nextElementSibling, previous: node.previousElementSibling, parent: node.parentElement });
   const before = new Set(root.querySelectorAll(FOCUSABLE));
-  const expanded = [...before].filter((each) => each.ariaExpanded === "true");
+  const expanded = [...before]
+    .filter((each) => each.ariaExpanded === "true")
+    .map((button) => ({ button, parent: button.parentElement }));
   focused = {
     element,
     around,
@@ -82,16 +86,19 @@ function guard(element) {
   if (guarded.has(page)) return;
   guarded.add(page);
   page.addEventListener("keydown", (event) => event.repeat && event.target === moved && event.preventDefault(), true);
+  page.addEventListener("keydown", (event) => event.repeat || (returned = null), true);
   page.addEventListener("keyup", () => (moved = null), true);
 }
 
 function giveToSuccessor(left) {
   const place = surviving(left);
-  const folded = left.expanded.find((each) => each.ariaExpanded === "false" && place?.contains(each));
+  const folded = left.expanded.find(
+    ({ button, parent }) => place?.contains(parent) && !(button.isConnected && button.ariaExpanded === "true"),
+  );
   const opener = closedBy(left);
-  if (folded) giveBack({ button: () => folded, place });
+  if (folded) giveBack({ button: () => folded.button.isConnected && folded.button, place });
   else if (opener) giveBack(opener);
-  else if (regions.has(left.element)) giveRegion(place);
+  else if (regions.has(left.element) || left.element === returned) giveRegion(place);
   else {
     noteOpener(left);
     giveBeside(left);
@@ -127,8 +134,11 @@ function closedBy({ element, around }) {
 function giveBack(opener) {
   const button = opener.button();
   if (!button) giveRegion(opener.place.isConnected ? opener.place : surviving(focused));
-  else if (isUsable(button)) give(button);
-  else focused = { ...focused, awaited: opener };
+  else if (!isUsable(button)) focused = { ...focused, awaited: opener };
+  else {
+    give(button);
+    returned = button;
+  }
 }
 
 function giveRegion(place) {

@@ -139,8 +139,13 @@ export function optionsOf(job) {
   return job.options ?? job;
 }
 
-/** The request of a job: `4 GPUs`, `2 workers with 4 GPUs each`, `no GPU`. */
+/** The request of a job: `4 GPUs`; of a sweep `4 GPUs for each of its trials`. */
 export function askWords(job) {
+  return `${requestWords(job)}${job.trials && optionsOf(job).gpus ? " for each of its trials" : ""}`;
+}
+
+/** The request of a job, or of each trial of a sweep: `4 GPUs`, `2 workers with 4 GPUs each`, `no GPU`. */
+export function requestWords(job) {
   const { gpus, workers, min_workers: fewest } = optionsOf(job);
   if (!gpus) return "no GPU";
   if (workers === 1) return count(gpus, "GPU");

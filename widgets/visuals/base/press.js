@@ -1,6 +1,10 @@
-/** Holds redraws while a control is pressed: nothing moves between press and release, which would lose the click. */
+/**
+ * Holds redraws while a control is pressed: nothing moves between press and release, which would lose the click. A key that
+ * is held presses a control once.
+ */
 
 const CONTROLS = "a[href], button, summary, label, [type=checkbox], [type=radio]";
+const FIELDS = "input, select";
 const held = new Map();
 let isWatching = false;
 let isPressed = false;
@@ -9,16 +13,16 @@ let ending = null;
 /**
  * Calls `redraw`, which changes the content of `root`. While a pointer is pressed on a control of the page, it is called once
  * the pointer is released and the click has been heard; of several redraws of one root only the last.
- * @param hearsClicks returns whether a node is a control by its listeners
+ * @param nodes `isDrawn(node)` returns whether a node is of ours, `hearsClicks(node)` whether it is a control by its listeners
  */
-export function unlessPressed(root, redraw, hearsClicks) {
-  if (!isWatching) watch(hearsClicks);
+export function unlessPressed(root, redraw, nodes) {
+  if (!isWatching) watch(nodes);
   held.delete(root);
   if (isPressed && root.isConnected) held.set(root, redraw);
   else redraw();
 }
 
-function watch(hearsClicks) {
+function watch({ isDrawn, hearsClicks }) {
   isWatching = true;
   const isControl = (node) => node.matches?.(CONTROLS) || hearsClicks(node);
   window.addEventListener(
@@ -33,6 +37,16 @@ function watch(hearsClicks) {
   // A release over another window or a dialog of the browser is not heard.
   window.addEventListener("pointermove", ({ buttons }) => buttons === 0 && release(), true);
   window.addEventListener("blur", release);
+  const isPressedBy = (key, node) =>
+    (isControl(node) && (key === "Enter" || key === " ")) || (key === "Enter" && node.matches(FIELDS));
+  window.addEventListener(
+    "keydown",
+    (event) => {
+      const { repeat, key, target } = event;
+      if (repeat && isDrawn(target) && isPressedBy(key, target)) event.preventDefault();
+    },
+    true,
+  );
 }
 
 function isUsual({ isPrimary, button }) {

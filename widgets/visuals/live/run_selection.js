@@ -5,6 +5,7 @@ import { boardLink, button, isEnding, isFinal } from "../base/glyphs.js";
 import { amount, clean, count, listed, size } from "../base/words.js";
 import { interventionForm } from "../views/intervention_form.js";
 import { Intervention } from "./intervention.js";
+import { keepTyped, typedText } from "./typed_texts.js";
 
 const DONE = {
   pause: "Paused",
@@ -257,33 +258,38 @@ export class Selection {
         () => this.#again(again),
         !again.length || again.length > MOST_AGAIN,
       ),
-      this.#button("tag", "Tag…", () => this.#write("tag"), !own.length),
-      own.length === 1 && chosen.length === 1 && this.#button("note", "Note…", () => this.#write("note", own[0].note)),
+      this.#button("tag", "Tag…", () => this.#write("tag", own), !own.length),
+      own.length === 1 &&
+        chosen.length === 1 &&
+        this.#button("note", "Note…", () => this.#write("note", own, own[0].note)),
       this.#button(pin, words[pin], () => this.#act(pin, own), !own.length),
       this.#button("delete", `Delete ${ended.length}…`, () => this.#measure(ended), !ended.length),
       this.#button(archive, words[archive], () => this.#act(archive, put.length ? put : own), !own.length),
     ];
   }
 
-  #write(what, text = "") {
-    this.writing = { what, text };
+  #write(what, own, text = "") {
+    const kept = `${what} of ${this.feed.viewer?.name ?? ""} ${own.map(({ id }) => id).toSorted()}`;
+    this.writing = { what, text: typedText(kept) ?? text, kept };
     this.changed();
   }
 
   /** The field for tags, or for the note of one job. */
   #form(chosen) {
-    const { what, text } = this.writing;
+    const { what, text, kept } = this.writing;
     const own = chosen.filter((job) => this.feed.mayAct(job));
     const submit = (event) => {
       event.preventDefault();
       const given = new FormData(event.target).get("text").trim();
       this.writing = null;
-      if (what === "note") this.#note(own[0], given);
-      else if (given) this.#act("tag", own, { tags: { add: given.split(/[\s,]+/).filter(Boolean) } });
-      else this.changed();
+      if (what === "note") return this.#note(own[0], given, kept);
+      keepTyped(kept, null);
+      if (given) return this.#act("tag", own, { tags: { add: given.split(/[\s,]+/).filter(Boolean) } });
+      return this.changed();
     };
     const close = () => {
       this.writing = null;
+      keepTyped(kept, null);
       this.changed();
     };
     const label = what === "note" ? "Note" : "Tags, with spaces between";
@@ -299,6 +305,7 @@ export class Selection {
         maxlength: what === "note" ? 2000 : 200,
         "data-testid": "selection-text",
         hook: (field) => fillOnce(field, text),
+        on: { input: ({ target }) => keepTyped(kept, target.value) },
       }),
       this.#button("close", "Close", close),
       h(
@@ -309,11 +316,13 @@ export class Selection {
     );
   }
 
-  async #note(job, note) {
+  /** Saves a note, which was `kept` until then. */
+  async #note(job, note, kept) {
     const outcome = new Outcome("note");
     try {
       this.feed.hearJob(await this.feed.call("PATCH", `jobs/${encodeURIComponent(job.id)}`, { note }));
       outcome.done.push(job);
+      keepTyped(kept, null);
     } catch (error) {
       outcome.refuse(whyNot(error), 1, [nameOf(job)]);
     }

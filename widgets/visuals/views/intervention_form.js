@@ -25,7 +25,7 @@ export function interventionForm(intervention, jobs, projects) {
   const about = jobs.length === 1 ? `“${clean(jobs[0].name) || jobs[0].id}”` : count(jobs.length, "job");
   const send = (event) => {
     event.preventDefault();
-    submit(what === "hold" ? holdBody(event.target) : editBody(event.target));
+    return submit(what === "hold" ? holdBody(event.target) : editBody(event.target));
   };
   const keydown = (event) => event.key === "Escape" && close();
   return h(

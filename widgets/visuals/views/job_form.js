@@ -49,7 +49,7 @@ function waiting({ problem }) {
 function whole(session, data) {
   const submit = (event) => {
     event.preventDefault();
-    session.submit();
+    return session.submit();
   };
   const keydown = (event) => event.key === "Enter" && event.target.tagName === "INPUT" && event.preventDefault();
   const fields = optionFields(session);

@@ -124,7 +124,7 @@ export function rerunForm(editor) {
   const changed = Object.keys(editor.changedArguments).length;
   const submit = (event) => {
     event.preventDefault();
-    editor.send();
+    return editor.send();
   };
   const keydown = (event) => event.key === "Enter" && event.target.tagName === "INPUT" && event.preventDefault();
   return h(

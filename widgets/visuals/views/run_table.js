@@ -298,11 +298,12 @@ function drawCell(column, content) {
   );
 }
 
-/** `8`, of which `2 borrowed`; without held GPUs, the requested ones. */
+/** `8`, of which `2 borrowed`; without held GPUs the requested ones, of a sweep `2 each`. */
 function gpuWords(job) {
   const holds = heldBy(job),
     { workers, gpus } = job.options;
-  const asked = workers > 1 ? `${workers} × ${gpus}` : gpus ? amount(gpus) : "none";
+  const request = workers > 1 ? `${workers} × ${gpus}` : gpus ? amount(gpus) : "none";
+  const asked = job.trials && gpus ? `${request} each` : request;
   if (!holds.gpus)
     return h(
       "span",

@@ -2,7 +2,7 @@
 
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, simulatedMark, stage } from "../base/glyphs.js";
-import { askWords, drawWhy, jobHeadline } from "../base/job_words.js";
+import { drawWhy, jobHeadline, requestWords } from "../base/job_words.js";
 import { endedTrials, parametersWords, populationWords, sweepGpuWords, trialsWords } from "../base/sweep_words.js";
 import { matchingRows } from "../base/trials.js";
 import { amount, clean, count } from "../base/words.js";
@@ -87,7 +87,7 @@ function found(state, rows) {
 function aboutSweep(job) {
   const { trials } = job;
   return [
-    h("span", { key: "ask" }, `${count(trials.number, "trial")} with ${askWords(job)} each`),
+    h("span", { key: "ask" }, `${count(trials.number, "trial")} with ${requestWords(job)} each`),
     ...populationWords(trials).map((words, place) => h("span", { key: `population ${place}` }, words)),
     trials.at_most && h("span", { key: "most" }, `at most ${amount(trials.at_most)} at a time`),
     trials.metric &&

@@ -115,7 +115,7 @@ export class NeedsList {
       const why = new FormData(event.target).get("why");
       const calls =
         why === null ? action.calls : action.calls.map((each) => ({ ...each, body: { ...each.body, why } }));
-      this.#carryOut(need, calls, action);
+      return this.#carryOut(need, calls, action);
     };
     const keydown = (event) => event.key === "Escape" && this.#ask(null);
     return h(

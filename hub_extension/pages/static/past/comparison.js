@@ -18,7 +18,7 @@ const FIGURES = {
 
 /** Draws an answer: its sentence, the figures of the pool, and those of each project. */
 export function drawComparison(found, words) {
-  const { start, end, headline, recorded, unchanged, changed, notes, deviation, currency, simulated } = found;
+  const { start, end, headline, recorded, unchanged, changed, notes, caveats, deviation, currency, simulated } = found;
   const days = [start, end].map(day);
   return h(
     "div",
@@ -31,6 +31,7 @@ export function drawComparison(found, words) {
       simulatedMark(simulated),
     ),
     deviation ? h("p", { key: "deviation", "data-testid": "deviation" }, clean(deviation)) : null,
+    caveats.map((words) => h("p", { key: words, "data-testid": "caveat" }, clean(words))),
     drawTotals(unchanged.total, changed.total, currency),
     drawProjects("By project: as it was, and as it would have been", unchanged, changed, currency),
     h(
@@ -46,7 +47,7 @@ export function drawComparison(found, words) {
       h(
         "ul",
         { "data-testid": "notes" },
-        notes.map((note) => h("li", { key: note }, clean(note))),
+        notes.filter((note) => !caveats.includes(note)).map((note) => h("li", { key: note }, clean(note))),
       ),
     ),
   );

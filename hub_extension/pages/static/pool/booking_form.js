@@ -42,7 +42,7 @@ export class BookingForm {
     if (!this.typed) return null;
     const submit = (event) => {
       event.preventDefault();
-      this.#send();
+      return this.#send();
     };
     const cancel = (event) => {
       event.preventDefault();

@@ -74,7 +74,7 @@ export class NodeDrains {
         finish: form.has("finish"),
         until: untilOf(event.target),
       };
-      this.#send(node, "nodes/drain", body, `Drained ${nameOf(node, gpu)}.`);
+      return this.#send(node, "nodes/drain", body, `Drained ${nameOf(node, gpu)}.`);
     };
     return h(
       "form",

@@ -94,7 +94,7 @@ function drawJob(job, now) {
     stateMark(job),
     h("a", { href: jobPath(job.id), title: clean(job.name) }, clean(job.name) || job.id),
     clean(job.user),
-    job.trials ? `${askWords(job)} for each of its trials (${shortTrialsWords(job.trials)})` : askWords(job),
+    job.trials ? `${askWords(job)} (${shortTrialsWords(job.trials)})` : askWords(job),
     job.trials?.running ? "–" : roughly(now - since),
     h("span", { key: "reason", title: whole }, clean(reason?.headline) || whole),
     startWords(job, now) ?? "–",

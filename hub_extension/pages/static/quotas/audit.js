@@ -117,7 +117,7 @@ const DURATIONS = new Set(["tell_after", "notice", "unused", "time_limit"]);
 /** Values before a change that say what it is about, and that nothing follows. */
 const ABOUT = new Set(["wanted"]);
 /** Values that an undo needs, and that say nothing to people, or that other values of the entry say in words. */
-const DATA = new Set(["age", "every"]);
+const DATA = new Set(["age", "every", "endings"]);
 /** Numbers of the GPU types that a table does not name, by the field that it is of. */
 const UNNAMED = { quota: 0, build_quota: 0, limit: null };
 const CALM_S = 0.4;

@@ -56,7 +56,7 @@ export function drawBudgetForm({ name, budget }, editing) {
     event.preventDefault();
     const data = new FormData(event.target);
     const body = { amount: Number(data.get("amount")), unit: data.get("unit"), beyond: data.get("beyond") };
-    editing.change("project", name, () => call("PUT", path, body));
+    return editing.change("project", name, () => call("PUT", path, body));
   };
   const remove = () => editing.change("project", name, () => call("DELETE", path));
   const units = [...(priced ? [["money", clean(currency) || "money"]] : []), ["gpu-hours", "GPU-hours"]];

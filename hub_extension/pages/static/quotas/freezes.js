@@ -71,7 +71,7 @@ export function drawFreezing({ name }, editing) {
     event.preventDefault();
     const data = new FormData(event.target);
     const body = { why: data.get("why"), finish: data.has("finish"), until: untilOf(event.target) };
-    send(name, "freeze", body, editing);
+    return send(name, "freeze", body, editing);
   };
   return h(
     "form",

@@ -67,12 +67,13 @@ function drawPerson(person, editing) {
   const types = Object.entries(person.by_type);
   const numbers = types.length ? types : [[null, person]];
   const draft = editing.draft("person", name);
-  const refusal = editing.refusal("person", name);
+  const foreseen = editing.foreseen("person", name);
+  const refusal = editing.refusal("person", name) ?? foreseen;
   const save = () => {
     const typed = editing.draft("person", name);
     if (typed)
       editing.change("person", name, () =>
-        call("PATCH", `people/${encodeURIComponent(name)}`, { build_quota: ownQuota(typed.texts, person) }),
+        call("PATCH", `people/${encodeURIComponent(name)}`, ownQuotaOf(typed, person)),
       );
   };
   return h(
@@ -95,7 +96,7 @@ function drawPerson(person, editing) {
       h(
         "div",
         { class: "st-own-quotas" },
-        numbers.map(([type, of]) => drawOwnQuota(name, type, of, editing, save)),
+        numbers.map(([type, of]) => drawOwnQuota(name, type, of, editing, { save, refusal })),
       ),
     ),
     h(
@@ -119,7 +120,7 @@ function drawPerson(person, editing) {
           ),
           button(`save-person-${name}`, "Save", save, {
             class: "st-button st-primary",
-            disabled: editing.busy(`person ${name}`),
+            disabled: editing.busy(`person ${name}`) || foreseen !== null,
           }),
         ),
     ),
@@ -127,7 +128,7 @@ function drawPerson(person, editing) {
 }
 
 /** The field of a person's own build quota of one GPU type, null for the only one. */
-function drawOwnQuota(name, type, { own_build_quota: own }, editing, save) {
+function drawOwnQuota(name, type, { own_build_quota: own }, editing, { save, refusal }) {
   const field = type === null ? OWN : `${OWN} ${type}`;
   const stored = own === null ? "" : String(own);
   const typed = editing.draft("person", name)?.texts[field];
@@ -145,7 +146,7 @@ function drawOwnQuota(name, type, { own_build_quota: own }, editing, save) {
     value: typed ?? stored,
     placeholder: "none",
     "aria-label": `Build quota of ${clean(name)}'s own${type === null ? "" : `, ${clean(type)}`}`,
-    "aria-invalid": String(Boolean(editing.refusal("person", name))),
+    "aria-invalid": String(Boolean(refusal)),
     "data-changed": String(typed !== undefined),
     "data-testid": type === null ? `edit-own-${name}` : `edit-own-${type}-${name}`,
     hook: editing.rows.focusIf(`person ${name}`),
@@ -157,6 +158,11 @@ function drawOwnQuota(name, type, { own_build_quota: own }, editing, save) {
     h("input", props),
     type !== null && h("small", { key: "type", class: "st-muted", "aria-hidden": "true" }, clean(type)),
   );
+}
+
+/** The typed own build quota of a person as it is sent. Throws an error for a text that is no number. */
+export function ownQuotaOf({ texts }, person) {
+  return { build_quota: ownQuota(texts, person) };
 }
 
 /** A person's own build quota as the API takes it: a number, or a table; null goes back to that of the projects. */

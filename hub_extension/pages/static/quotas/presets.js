@@ -208,7 +208,7 @@ function isOwn({ choices }, text) {
 function drawEditor(editor, projects, save, close) {
   const submit = (event) => {
     event.preventDefault();
-    save();
+    return save();
   };
   const text = (name, label, help, more = {}) =>
     textField(editor, {

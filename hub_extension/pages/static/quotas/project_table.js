@@ -125,10 +125,15 @@ function marksOf({ name, freeze, endings, budget }, editing) {
   ].filter(Boolean);
 }
 
+/** Why the change of a project was refused, or would be; null if neither is known. */
+function refusalOf(name, editing) {
+  return editing.refusal("project", name) ?? editing.foreseen("project", name);
+}
+
 /** The fields, members and rules of a project; hidden they keep what was typed into them. */
 function drawProject(project, projects, editing, copies, isShown) {
   const { name } = project;
-  const refusal = editing.refusal("project", name);
+  const refusal = refusalOf(name, editing);
   return h(
     "tr",
     { key: `more ${name}`, class: "st-follows", hidden: !isShown, "data-testid": `project-${name}` },
@@ -271,7 +276,7 @@ function drawRowActions(project, editing, copyButton) {
       button(`discard-${name}`, "Discard", () => editing.discard("project", name)),
       button(`save-${name}`, "Save", () => editing.saveProject(name), {
         class: "st-button st-primary",
-        disabled: editing.busy(`project ${name}`),
+        disabled: editing.busy(`project ${name}`) || editing.foreseen("project", name) !== null,
       }),
     );
   }
@@ -304,7 +309,7 @@ function drawRowActions(project, editing, copyButton) {
 
 function drawNewRow(projects, editing) {
   if (!editing.isAdding()) return [];
-  const refusal = editing.refusal("project", NEW_PROJECT);
+  const refusal = refusalOf(NEW_PROJECT, editing);
   const draft = editing.draft("project", NEW_PROJECT);
   const type = (event) => editing.type("project", NEW_PROJECT, "name", event.target.value, "");
   const blank = { name: NEW_PROJECT };
@@ -335,7 +340,8 @@ function drawNewRow(projects, editing) {
         button("new-project-close", draft ? "Discard" : "Close", () => editing.discard("project", NEW_PROJECT)),
         button("new-project-save", "Add project", () => editing.saveProject(NEW_PROJECT), {
           class: "st-button st-primary",
-          disabled: !draft || editing.busy(`project ${NEW_PROJECT}`),
+          disabled:
+            !draft || editing.busy(`project ${NEW_PROJECT}`) || editing.foreseen("project", NEW_PROJECT) !== null,
         }),
       ),
       refusal && refusalWords(refusal, "refusal-new-project"),

@@ -42,7 +42,7 @@ export class Decisions {
     const submit = (event) => {
       event.preventDefault();
       const refuses = event.submitter?.name === "refuse";
-      this.#decide(request, refuses ? "refuse" : "approve", bodyOf(request, event.target, refuses));
+      return this.#decide(request, refuses ? "refuse" : "approve", bodyOf(request, event.target, refuses));
     };
     const refusal = this.refusals.get(number);
     return h(

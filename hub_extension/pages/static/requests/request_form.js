@@ -45,7 +45,7 @@ export class RequestForm {
       );
     const submit = (event) => {
       event.preventDefault();
-      this.#send(event.target);
+      return this.#send(event.target);
     };
     return h(
       "form",
