@@ -83,6 +83,8 @@ class Running:
 
 
 Ready: TypeAlias = Callable[[TextIO, Running], None]
+Groups: TypeAlias = Mapping[str, set[str]]
+"""The names of the members of each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Options:
 class Hub(JupyterHub):
     """JupyterHub with a callback when it is ready. Answers under names of ``Springtide.allowed_hosts`` only."""
 
-    ready: Callable[[Hub], None]
+    ready: Callable[[Hub, Groups], None]
     named: frozenset[str] = frozenset()
     """The people whom the configuration lets in by name; a hub adds those that it has."""
     log_path: Path | None = None
@@ -157,12 +159,13 @@ class Hub(JupyterHub):
         return list(self.config.Springtide.get("allowed_hosts", ()))
 
     async def start(self) -> None:
-        """Start the hub and its services, then call ``ready``."""
+        """Start the hub and its services, then call ``ready`` in a thread, which does not use the database."""
         await super().start()
         self._kept = [asyncio.ensure_future(keep(s)) for s in self._service_map.values() if s.managed]
         if self.log_path is not None:
             self._kept.append(asyncio.ensure_future(keep_small(self.log_path)))
-        await asyncio.to_thread(self.ready, self)
+        groups = {group.name: {user.name for user in group.users} for group in self.db.query(orm.Group)}
+        await asyncio.to_thread(self.ready, self, groups)
 
     async def shutdown_cancel_tasks(self, sig: signal.Signals | None = None) -> None:
         """Stop the hub and its services, even after an error such as that of a missing or full database."""
@@ -201,10 +204,10 @@ def _up(state: StateDir, options: Options, ready: Ready) -> int:
         with contextlib.nullcontext(sys.stdout) if options.verbose else output_to(log) as terminal:
             came_up = False
 
-            def tell(hub: Hub) -> None:
+            def tell(hub: Hub, groups: Groups) -> None:
                 nonlocal came_up
                 came_up = True
-                ready(terminal, running(hub, state, log))
+                ready(terminal, running(hub, groups, state, log))
 
             Hub.ready = staticmethod(tell)
             Hub.log_path = None if options.verbose else log
@@ -285,13 +288,12 @@ async def ended(pid: int) -> None:
         os.close(handle)
 
 
-def running(hub: Hub, state: StateDir, log: Path) -> Running:
+def running(hub: Hub, groups: Groups, state: StateDir, log: Path) -> Running:
     """Return the description of a started hub. Raises `Unreachable` if the service does not answer."""
     people = hub.authenticator
     shared = isinstance(people, DummyAuthenticator)
     with Client(hub.config.BuildQuota.service_url, state.secret("service-token")) as client:
         pool = client.pool()
-        groups = {group.name: {user.name for user in group.users} for group in hub.db.query(orm.Group)}
         projects = {each.name: groups.get(each.name, set()) for each in pool.projects}
         return Running(
             url=address_of(hub),

@@ -16,6 +16,15 @@ c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 100}
 c.BuildQuota.patience = 100
 c.Springtide.stop_idle_workspaces = True
 c.Springtide.datasets = {"digits": {"path": "/srv/digits"}}
+
+import threading
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+@event.listens_for(Engine, "before_cursor_execute")
+def note_thread(connection, cursor, statement, *_):
+    if threading.current_thread() is not threading.main_thread():
+        print("asked beside the event loop:", statement)
 """
 
 
