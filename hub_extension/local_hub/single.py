@@ -48,6 +48,12 @@ LOG_OUT_AFTER_S = 60
 The hub ends the tokens of a session at once; a notebook server under a host name of its own caches them for that
 time.
 """
+NOTEBOOKS_CHECKED_S = 1
+"""Time for the check of the notebook servers before a starting hub answers, in seconds: the least of JupyterHub.
+
+It checks the rest while it answers. A notebook server that was starting when the former hub ended waits for the
+hub, and the GPUs of one that has ended are released by the service, which starts after the check.
+"""
 
 
 class SharedOut(TypedDict):
@@ -79,6 +85,7 @@ def prepare(
     c.JupyterHub.db_url = f"sqlite:///{state.hub / 'jupyterhub.sqlite'}"
     c.JupyterHub.cookie_secret_file = str(state.hub / "cookie-secret")
     c.JupyterHub.cleanup_servers = False
+    c.JupyterHub.init_spawners_timeout = NOTEBOOKS_CHECKED_S
     c.JupyterHub.spawner_class = "springtide-simple"
     c.JupyterHub.template_paths = list(TEMPLATES)
     c.ConfigurableHTTPProxy.api_url = f"http://{LOOPBACK}:{proxy_port}"
