@@ -194,7 +194,11 @@ PROGRAMS: dict[str, Callable[[list[str]], bool]] = {
 
 
 def process_of(program: str, state: str) -> int | None:
-    """Return the hub, service or proxy of a state directory, None if it does not run."""
+    """Return the hub, service or proxy of a state directory, None if it does not run.
+
+    A child looks like its hub until it runs its own program: the older one is the hub, whatever their pids.
+    """
+    found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -203,5 +207,5 @@ def process_of(program: str, state: str) -> int | None:
             if PROGRAMS[program](line.decode(errors="replace").split("\0")):
                 about = line + (entry / "environ").read_bytes()
                 if state.encode() in about:
-                    return int(entry.name)
-    return None
+                    found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[19])
+    return min(found, key=found.__getitem__, default=None)
