@@ -22,9 +22,8 @@ pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
 FAILS = "raise ValueError('no batch of 7')"
 MANY = 12
-CALM_S = 10
-"""Time after which a burst is over in a page, in seconds."""
 ENDED = ("failed", "succeeded")
+UNFINISHED = "queued,starting,running,pausing,cancelling,ending,paused"
 HIDDEN = """hidden => {
     Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
     document.dispatchEvent(new Event('visibilitychange'));
@@ -34,10 +33,11 @@ Submit = Callable[..., Job]
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Events of an earlier test are none of a burst of this one."""
+def quiet(service: ServiceProcess) -> Iterator[None]:
+    """The jobs of a test end before the pages of the next one open, which have no notices of earlier events."""
     yield
-    time.sleep(CALM_S)
+    with Client(service.url, "susan") as susan:
+        until("the end of all jobs", lambda: not susan.jobs(mine=True, state=UNFINISHED).items)
 
 
 @pytest.fixture
