@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from benches.lab_bench import Lab
+from benches.lab_bench import VIEWPORT, Desk, Lab
 from benches.server_extension_bench import start_server, stop
 from browsers.browser import heard, running_browser
 from patience import PATIENCE_S
-from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import Browser, BrowserContext, Page
 from plugins.failures import has_failed
 from pools.pool_process import ServiceProcess
 
@@ -59,7 +59,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def window(browser: Browser) -> Iterator[BrowserContext]:
     """The browser window of all tests of the group: what JupyterLab loads is kept from one to the next."""
-    window = browser.new_context(viewport={"width": 1300, "height": 1000}, reduced_motion="reduce")
+    window = browser.new_context(viewport=VIEWPORT, reduced_motion="reduce")
     window.set_default_timeout(PATIENCE_S * 1000)
     yield window
     window.close()
@@ -77,9 +77,12 @@ def context(
 ) -> Iterator[BrowserContext]:
     """A browser window that is empty at first; its tabs are photographed when the test has failed.
 
-    What went wrong in them is printed then.
+    What went wrong in them is printed then. A test that uses `desk` has the tab of the test before it.
     """
     wrong.clear()
+    if "desk" not in request.fixturenames:
+        for tab in list(window.pages):
+            tab.close()
     yield window
     if has_failed(request.node):
         print(*wrong, sep="\n")
@@ -87,8 +90,26 @@ def context(
     for number, tab in enumerate(list(window.pages)):
         if has_failed(request.node):
             tab.screenshot(path=tmp_path / f"tab-{number}.png")
-        tab.close()
+        if number or has_failed(request.node) or "desk" not in request.fixturenames:
+            tab.close()
     window.clear_cookies()
+
+
+@pytest.fixture
+def desk(lab: Lab, context: BrowserContext) -> Desk:
+    """Opens a notebook in JupyterLab, in the tab that the test before it has left, if any.
+
+    Loading JupyterLab is most of the work of a short test. One about what a page loads or keeps opens its own.
+    """
+
+    def open_(name: str) -> Page:
+        if not context.pages:
+            return lab.open(context, name)
+        (tab,) = context.pages
+        lab.show(tab, name)
+        return tab
+
+    return open_
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from benches.lab_bench import PANEL, Lab, card, expect_state, expect_to_go_on
+from benches.lab_bench import PANEL, Desk, Lab, card, expect_state, expect_to_go_on
 from hostile.hostile_text import HOSTILE, SHOWN, expect_only_text
 from playwright.sync_api import BrowserContext, Page, expect
 from pools.pool_process import ServiceProcess
@@ -139,7 +139,7 @@ def test_cards_of_a_page_fetch_only_what_their_common_stream_leaves_out(
 
 
 def test_the_files_of_a_job_are_on_its_card_and_a_job_that_is_not_there_is_said_to_be_missing(
-    lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Callable[..., Job]
+    lab: Lab, context: BrowserContext, desk: Desk, service: ServiceProcess, submit: Callable[..., Job]
 ) -> None:
     job, bare = submit("digits", program=LEAVING), submit("bare", program="")
     missing = output_of(service, bare)
@@ -149,7 +149,7 @@ def test_the_files_of_a_job_are_on_its_card_and_a_job_that_is_not_there_is_said_
     lab.write("files.ipynb", *cells, ("broken", broken))
     asked: list[str] = []
     context.on("request", lambda request: asked.append(path_of(request.url)))
-    tab = lab.open(context, "files.ipynb")
+    tab = desk("files.ipynb")
     expect_state(tab, "Succeeded")
     assert f"jobs/{job.id}/output" not in asked, "files are listed when they are asked for"
     fold = card(tab).get_by_test_id("job-outputs")
@@ -200,13 +200,13 @@ for step in (1, 2):
 
 
 def test_a_job_is_forked_on_its_card_and_the_card_of_the_fork_follows(
-    lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Callable[..., Job]
+    lab: Lab, context: BrowserContext, desk: Desk, service: ServiceProcess, submit: Callable[..., Job]
 ) -> None:
     job = submit("saving", program=SAVING, options=["--rate", "0.1"])
     lab.write("fork.ipynb", ("job", output_of(service, job)))
     asked: list[str] = []
     context.on("request", lambda request: asked.append(path_of(request.url)))
-    tab = lab.open(context, "fork.ipynb")
+    tab = desk("fork.ipynb")
     expect_state(tab, "Succeeded")
     assert f"jobs/{job.id}/checkpoints" not in asked, "checkpoints are listed when they are asked for"
     fold = card(tab).get_by_test_id("job-checkpoints")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benches.lab_bench import PANEL, Lab
-from playwright.sync_api import BrowserContext, Page, expect
+from benches.lab_bench import PANEL, Desk, Lab
+from playwright.sync_api import Page, expect
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
@@ -20,11 +20,9 @@ def ask_for(tab: Page, name: str) -> None:
     tab.get_by_role("button", name="Make", exact=True).click()
 
 
-def test_a_tile_of_the_launcher_makes_an_environment_and_opens_a_notebook_in_it(
-    lab: Lab, context: BrowserContext
-) -> None:
+def test_a_tile_of_the_launcher_makes_an_environment_and_opens_a_notebook_in_it(lab: Lab, desk: Desk) -> None:
     lab.write("here.ipynb", ("1", None))
-    tab = lab.open(context, "here.ipynb")
+    tab = desk("here.ipynb")
     tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
     ask_for(tab, "Mine")
     expect(tab.locator(".jp-Dialog")).to_contain_text("“Mine” is no name of an environment")

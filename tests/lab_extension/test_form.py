@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from benches.lab_bench import PANEL, Lab, card, expect_state
+from benches.lab_bench import PANEL, Desk, Lab, card, expect_state
 from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 from pools.pool_process import ServiceProcess
 
@@ -76,12 +76,12 @@ def expect_words(tab: Page, part: str, words: str) -> None:
 
 
 def test_a_form_tells_what_to_expect_and_what_is_wrong_and_submits(
-    lab: Lab, context: BrowserContext, people: tuple[Client, Client]
+    lab: Lab, desk: Desk, people: tuple[Client, Client]
 ) -> None:
     _, jemma = people
     borrower = jemma.submit(Submission(argv=["sleep", "600"], cwd="/tmp", gpus=4, name="secret"))
     lab.write("form.ipynb", (CELL, None))
-    tab = lab.open(context, "form.ipynb")
+    tab = desk("form.ipynb")
     tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
     tab.locator(".jp-CodeCell .cm-content").first.click()
     tab.keyboard.press("Shift+Enter")
@@ -120,12 +120,12 @@ def test_a_form_tells_what_to_expect_and_what_is_wrong_and_submits(
 
 
 def test_a_saved_form_is_alive_without_its_kernel_and_says_what_needs_one(
-    lab: Lab, context: BrowserContext, people: tuple[Client, Client], steps: str
+    lab: Lab, desk: Desk, people: tuple[Client, Client], steps: str
 ) -> None:
     (lab.root / "steps.py").write_text(steps)
     gone = {WIDGET: {"model_id": "gone", "version_major": 2, "version_minor": 0}}
     lab.write("saved-form.ipynb", (CELL, {FORM_TYPE: {}, **gone, "text/plain": "A form"}))
-    tab = lab.open(context, "saved-form.ipynb")
+    tab = desk("saved-form.ipynb")
     tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
     expect_words(tab, "reason", "Define a function in a cell and run it")
     tab.evaluate(f"async () => {{ await {PANEL}.sessionContext.shutdown(); }}")
@@ -188,9 +188,9 @@ def test_where_no_extension_draws_it_the_form_asks_its_kernel(
     assert [job.options.gpus for job in susan.jobs(state="queued,starting,running", mine=True).items] == [4]
 
 
-def test_keys_in_a_form_reach_the_form_alone(lab: Lab, context: BrowserContext) -> None:
+def test_keys_in_a_form_reach_the_form_alone(lab: Lab, desk: Desk) -> None:
     lab.write("keys.ipynb", (CELL, {FORM_TYPE: {}, "text/plain": "A form"}), ("1", None))
-    tab = lab.open(context, "keys.ipynb")
+    tab = desk("keys.ipynb")
     cells = tab.locator(".jp-Notebook-cell")
     expect(cells).to_have_count(2)
     form(tab).get_by_role("radio", name="Command").check()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
-from benches.lab_bench import PANEL, Lab, card
+from benches.lab_bench import PANEL, Desk, Lab, card
 from hostile.hostile_text import MARKUP, expect_only_text
 from playwright.sync_api import BrowserContext, Page, Route, expect
 from pools.pool_process import ServiceProcess
@@ -76,12 +76,12 @@ def test_the_panel_says_that_an_answer_is_overdue_and_what_helps_until_it_comes(
 
 
 def test_the_pool_and_my_jobs_are_in_the_frame_and_jobs_are_sent_from_it(
-    lab: Lab, context: BrowserContext, susan: Client, submit: Callable[..., Job]
+    lab: Lab, desk: Desk, susan: Client, submit: Callable[..., Job]
 ) -> None:
     (lab.root / "train.py").write_text("import time; time.sleep(600)")
     lab.write("frame.ipynb", ("rate = 6\nrate * 7", None))
     running = submit(MARKUP, 4)
-    tab = lab.open(context, "frame.ipynb")
+    tab = desk("frame.ipynb")
     tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
     expect(tab.get_by_test_id("pool-status")).to_have_text("Pool: 4 of 4 GPUs held")
 
@@ -108,9 +108,9 @@ def test_the_pool_and_my_jobs_are_in_the_frame_and_jobs_are_sent_from_it(
     expect(ended.first).to_have_attribute("data-state", "succeeded")
 
 
-def test_a_notebook_with_unsaved_changes_is_saved_when_it_is_sent(lab: Lab, context: BrowserContext) -> None:
+def test_a_notebook_with_unsaved_changes_is_saved_when_it_is_sent(lab: Lab, desk: Desk) -> None:
     lab.write("changed.ipynb", ("rate = 6", None))
-    tab = lab.open(context, "changed.ipynb")
+    tab = desk("changed.ipynb")
     tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
     tab.evaluate(f"() => {PANEL}.content.activeCell.model.sharedModel.setSource('rate = 7')")
     tab.wait_for_function(f"() => {PANEL}.context.model.dirty")

@@ -9,7 +9,7 @@ import sys
 
 import nbformat
 import pytest
-from benches.lab_bench import PANEL, Lab, card
+from benches.lab_bench import PANEL, Desk, Lab, card
 from browsers.axe import violations
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from pools.pool_process import ServiceProcess
@@ -67,14 +67,14 @@ def test_a_cell_of_a_kernel_without_the_package_says_in_a_sentence_how_to_send_i
     expect(output).not_to_contain_text("run_cell_magic")
 
 
-def test_a_cell_that_is_refused_leaves_its_dialog_with_all_options(lab: Lab, context: BrowserContext) -> None:
+def test_a_cell_that_is_refused_leaves_its_dialog_with_all_options(lab: Lab, desk: Desk) -> None:
     cells = ["import threading\nlock = threading.Lock()", "print(lock)"]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     notebook = nbformat.v4.new_notebook(
         metadata={"kernelspec": kernel}, cells=[nbformat.v4.new_code_cell(each) for each in cells]
     )
     nbformat.write(notebook, lab.root / "locked.ipynb")
-    tab = lab.open(context, "locked.ipynb")
+    tab = desk("locked.ipynb")
     ready(tab)
     tab.locator(".jp-CodeCell .cm-content").first.click()
     tab.keyboard.press("Shift+Enter")
@@ -91,13 +91,13 @@ def test_a_cell_that_is_refused_leaves_its_dialog_with_all_options(lab: Lab, con
     expect(tab.get_by_test_id("send-words")).to_have_count(0)
 
 
-def test_the_button_of_a_markdown_cell_is_disabled_and_says_why(lab: Lab, context: BrowserContext) -> None:
+def test_the_button_of_a_markdown_cell_is_disabled_and_says_why(lab: Lab, desk: Desk) -> None:
     cells = [nbformat.v4.new_code_cell("6 * 7"), nbformat.v4.new_markdown_cell("# Words")]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(
         nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=cells), lab.root / "words.ipynb"
     )
-    tab = lab.open(context, "words.ipynb")
+    tab = desk("words.ipynb")
     ready(tab)
     expect(tab.get_by_title(SEND).first).to_be_enabled()
     tab.locator(".jp-MarkdownCell").click()
@@ -106,10 +106,10 @@ def test_the_button_of_a_markdown_cell_is_disabled_and_says_why(lab: Lab, contex
     expect(button).to_have_attribute("aria-disabled", "true")
 
 
-def test_the_notice_of_a_sent_file_opens_the_job_in_a_tab(lab: Lab, context: BrowserContext) -> None:
+def test_the_notice_of_a_sent_file_opens_the_job_in_a_tab(lab: Lab, context: BrowserContext, desk: Desk) -> None:
     (lab.root / "quick.py").write_text("print('all done')")
     lab.write("quick.ipynb", ("1", None))
-    tab = lab.open(context, "quick.ipynb")
+    tab = desk("quick.ipynb")
     ready(tab)
     tab.locator(".jp-DirListing-item", has_text="quick.py").click(button="right")
     tab.get_by_role("menuitem", name="Send to the Pool…").click()
@@ -120,13 +120,11 @@ def test_the_notice_of_a_sent_file_opens_the_job_in_a_tab(lab: Lab, context: Bro
     assert len(context.pages) == 1
 
 
-def test_a_long_notice_ends_with_a_whole_word_and_shows_the_rest_on_demand(
-    lab: Lab, context: BrowserContext
-) -> None:
+def test_a_long_notice_ends_with_a_whole_word_and_shows_the_rest_on_demand(lab: Lab, desk: Desk) -> None:
     name = f"{'word ' * 20}end.py"
     (lab.root / name).write_text("print('all done')")
     lab.write("long.ipynb", ("1", None))
-    tab = lab.open(context, "long.ipynb")
+    tab = desk("long.ipynb")
     ready(tab)
     tab.locator(".jp-DirListing-item", has_text="word word").click(button="right")
     tab.get_by_role("menuitem", name="Send to the Pool…").click()
@@ -152,10 +150,10 @@ def typed(tab: Page, name: str, code: str) -> None:
 
 
 def test_an_unsaved_notebook_is_sent_as_it_is_on_the_screen_and_may_be_renamed(
-    lab: Lab, context: BrowserContext, service: ServiceProcess
+    lab: Lab, desk: Desk, service: ServiceProcess
 ) -> None:
     lab.write("draft.ipynb", ("'as saved'", None))
-    tab = lab.open(context, "draft.ipynb")
+    tab = desk("draft.ipynb")
     ready(tab)
     typed(tab, "draft.ipynb", "import os; open(os.environ['SPRINGTIDE_OUTPUT_DIR'] + '/typed', 'w').close()")
     notice = tab.locator(".Toastify__toast", has_text="Sent draft.ipynb to the pool.")
@@ -171,7 +169,7 @@ def test_an_unsaved_notebook_is_sent_as_it_is_on_the_screen_and_may_be_renamed(
 
 
 def test_a_notebook_shows_its_parameters_in_the_dialog_and_in_the_form(
-    lab: Lab, context: BrowserContext, service: ServiceProcess
+    lab: Lab, desk: Desk, service: ServiceProcess
 ) -> None:
     tagged = nbformat.v4.new_code_cell("rate = 0.5", metadata={"tags": ["parameters"]})
     shown = nbformat.v4.new_output(
@@ -182,7 +180,7 @@ def test_a_notebook_shows_its_parameters_in_the_dialog_and_in_the_form(
     nbformat.write(
         nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=cells), lab.root / "rates.ipynb"
     )
-    tab = lab.open(context, "rates.ipynb")
+    tab = desk("rates.ipynb")
     ready(tab)
     form = tab.get_by_test_id("job-form")
     form.get_by_label("Notebook").check()
@@ -223,11 +221,11 @@ def test_a_notebook_shows_its_parameters_in_the_dialog_and_in_the_form(
 
 
 def test_the_dialog_has_all_options_in_a_fold_that_is_remembered_with_errors_beside_their_fields(
-    lab: Lab, context: BrowserContext, service: ServiceProcess
+    lab: Lab, desk: Desk, service: ServiceProcess
 ) -> None:
     (lab.root / "options.py").write_text("import sys; print(sys.argv[1:])")
     lab.write("options.ipynb", ("rate = 6\nrate * 7", None))
-    tab = lab.open(context, "options.ipynb")
+    tab = desk("options.ipynb")
     ready(tab)
     dialog = tab.get_by_role("dialog")
 
@@ -275,11 +273,9 @@ def test_the_dialog_has_all_options_in_a_fold_that_is_remembered_with_errors_bes
     expect(cell).to_have_text("a named cell")
 
 
-def test_the_dialog_of_a_cell_that_no_job_can_run_says_why_and_keeps_the_keyboard(
-    lab: Lab, context: BrowserContext
-) -> None:
+def test_the_dialog_of_a_cell_that_no_job_can_run_says_why_and_keeps_the_keyboard(lab: Lab, desk: Desk) -> None:
     lab.write("lines.ipynb", ("x = 1\n!pip install nothing", None))
-    tab = lab.open(context, "lines.ipynb")
+    tab = desk("lines.ipynb")
     ready(tab)
     tab.locator(".jp-CodeCell .cm-content").first.click()
     tab.get_by_title(SEND).first.click()
@@ -303,11 +299,9 @@ def test_the_dialog_of_a_cell_that_no_job_can_run_says_why_and_keeps_the_keyboar
     expect(tab.locator(".jp-OutputArea-output")).to_have_count(0)
 
 
-def test_a_notebook_that_is_not_saved_because_its_file_has_changed_is_not_sent(
-    lab: Lab, context: BrowserContext
-) -> None:
+def test_a_notebook_that_is_not_saved_because_its_file_has_changed_is_not_sent(lab: Lab, desk: Desk) -> None:
     lab.write("shared.ipynb", ("'first'", None))
-    tab = lab.open(context, "shared.ipynb")
+    tab = desk("shared.ipynb")
     ready(tab)
     lab.write("shared.ipynb", ("'by somebody else'", None))
     os.utime(lab.root / "shared.ipynb", (2e9, 2e9))
@@ -317,13 +311,13 @@ def test_a_notebook_that_is_not_saved_because_its_file_has_changed_is_not_sent(
     expect(tab.locator(".jp-Dialog")).to_contain_text("shared.ipynb was not saved")
 
 
-def test_sections_of_the_dialog_keep_their_height_and_its_body_scrolls(lab: Lab, context: BrowserContext) -> None:
+def test_sections_of_the_dialog_keep_their_height_and_its_body_scrolls(lab: Lab, desk: Desk) -> None:
     tagged = nbformat.v4.new_code_cell("lr = 0.1\nepochs = 3\nopt = 'adam'", metadata={"tags": ["parameters"]})
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(
         nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=[tagged]), lab.root / "tall.ipynb"
     )
-    tab = lab.open(context, "tall.ipynb")
+    tab = desk("tall.ipynb")
     tab.set_viewport_size({"width": 1366, "height": 768})
     ready(tab)
     tab.evaluate("localStorage.setItem('springtide-send-unfolded', 'yes')")
@@ -357,12 +351,12 @@ def opened_dialog(tab: Page, file: str) -> Locator:
 
 
 def test_wrong_arguments_of_a_script_are_marked_and_a_refusal_loses_nothing_that_was_typed(
-    lab: Lab, context: BrowserContext, service: ServiceProcess
+    lab: Lab, desk: Desk, service: ServiceProcess
 ) -> None:
     script = lab.root / "refused.py"
     script.write_text("import sys; print(sys.argv[1:])")
     lab.write("beside.ipynb", ("6 * 7", None))
-    tab = lab.open(context, "beside.ipynb")
+    tab = desk("beside.ipynb")
     ready(tab)
     dialog = opened_dialog(tab, "refused.py")
     sending = dialog.get_by_role("button", name="Send", exact=True)
@@ -403,15 +397,13 @@ def test_wrong_arguments_of_a_script_are_marked_and_a_refusal_loses_nothing_that
         assert pool.jobs(search="typed once").items[0].argv[-2:] == ["--lr", "0.1"]
 
 
-def test_mistakes_of_several_parameters_are_each_named_once_and_beside_their_fields(
-    lab: Lab, context: BrowserContext
-) -> None:
+def test_mistakes_of_several_parameters_are_each_named_once_and_beside_their_fields(lab: Lab, desk: Desk) -> None:
     tagged = nbformat.v4.new_code_cell("lr = 0.1\nepochs = 3", metadata={"tags": ["parameters"]})
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(
         nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=[tagged]), lab.root / "two.ipynb"
     )
-    tab = lab.open(context, "two.ipynb")
+    tab = desk("two.ipynb")
     ready(tab)
     dialog = opened_dialog(tab, "two.ipynb")
     for name, text in (("lr", "abc"), ("epochs", "many")):

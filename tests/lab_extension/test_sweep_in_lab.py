@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from benches.lab_bench import PANEL, Lab, card, expect_state
+from benches.lab_bench import PANEL, Desk, Lab, card, expect_state
 from browsers.axe import violations
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import expect
 from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
@@ -44,10 +44,10 @@ def susan(service: ServiceProcess) -> Iterator[Client]:
 
 
 def test_the_card_of_a_sweep_shows_its_trials_live_pauses_resumes_retries_and_ends_it(
-    lab: Lab, context: BrowserContext, susan: Client
+    lab: Lab, desk: Desk, susan: Client
 ) -> None:
     lab.write("sweep.ipynb", (CELL, None))
-    tab = lab.open(context, "sweep.ipynb")
+    tab = desk("sweep.ipynb")
     tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
     tab.locator(".jp-CodeCell .cm-content").first.click()
     tab.keyboard.press("Shift+Enter")

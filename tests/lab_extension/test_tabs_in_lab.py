@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from benches.lab_bench import Lab, card
+from benches.lab_bench import Desk, Lab, card
 from browsers.browser import resize
 from hubs.hub_people import until
 from playwright.sync_api import BrowserContext, Locator, Page, Request, Route, expect
@@ -25,9 +25,19 @@ RUN = "([command, args]) => window.jupyterapp.commands.execute(command, args)"
 
 
 def opened(lab: Lab, context: BrowserContext, name: str) -> Page:
-    """Return a tab of JupyterLab that follows the pool, and shows a notebook."""
+    """Return a new tab of JupyterLab that follows the pool, and shows a notebook."""
     lab.write(name, ("1", None))
-    tab = lab.open(context, name)
+    return following(lab.open(context, name))
+
+
+def shown(lab: Lab, desk: Desk, name: str) -> Page:
+    """Return the tab of JupyterLab, which follows the pool, and shows a notebook."""
+    lab.write(name, ("1", None))
+    return following(desk(name))
+
+
+def following(tab: Page) -> Page:
+    """Wait until a tab of JupyterLab follows the pool and shows a notebook; return the tab."""
     expect(tab.locator(".jp-CodeCell").first).to_be_visible()
     expect(tab.get_by_test_id("pool-status")).to_contain_text("GPUs held")
     return tab
@@ -41,10 +51,10 @@ def run_from_palette(tab: Page, query: str, label: str) -> None:
 
 
 def test_menu_palette_and_launcher_lead_to_the_table_and_its_links_to_jobs_in_tabs(
-    lab: Lab, context: BrowserContext, submit: Submit
+    lab: Lab, context: BrowserContext, desk: Desk, submit: Submit
 ) -> None:
     job = submit("digits", program="print('all done')")
-    tab = opened(lab, context, "ways.ipynb")
+    tab = shown(lab, desk, "ways.ipynb")
     tab.get_by_role("menuitem", name="Springtide").click()
     entries = tab.locator(".lm-Menu-itemLabel")
     expect(entries).to_have_text(
@@ -102,10 +112,10 @@ def test_menu_palette_and_launcher_lead_to_the_table_and_its_links_to_jobs_in_ta
 
 
 def test_the_table_in_a_tab_is_downloaded_and_has_one_background_in_dark_jupyterlab(
-    lab: Lab, context: BrowserContext, submit: Submit
+    lab: Lab, desk: Desk, submit: Submit
 ) -> None:
     submit("in the file", program="print('done')")
-    tab = opened(lab, context, "download.ipynb")
+    tab = shown(lab, desk, "download.ipynb")
     tab.evaluate(RUN, ["springtide:open-jobs", {}])
     tab.get_by_test_id("search-jobs").fill("in the file")
     expect(tab.get_by_test_id("row-name")).to_have_text(["in the file"])
@@ -126,10 +136,10 @@ def test_the_table_in_a_tab_is_downloaded_and_has_one_background_in_dark_jupyter
 
 
 def test_what_is_typed_to_run_a_job_again_stays_when_the_theme_changes_and_while_another_tab_is_in_front(
-    lab: Lab, context: BrowserContext, submit: Submit
+    lab: Lab, desk: Desk, submit: Submit
 ) -> None:
     job = submit("typed again", program="print('done')", options=["--lr=0.1"])
-    tab = opened(lab, context, "typed.ipynb")
+    tab = shown(lab, desk, "typed.ipynb")
     tab.evaluate(RUN, ["springtide:open-jobs", {}])
     row = tab.get_by_test_id("job-list").locator(f"[data-job='{job.id}']")
     row.get_by_test_id("open-card").click()
@@ -218,9 +228,9 @@ def test_restored_tabs_have_the_names_of_their_jobs_and_the_table_its_filters_an
 
 
 @pytest.mark.parametrize("entry", ["Open a Job…", "Terminal in a Running Job…", "TensorBoard of a Job…"])
-def test_commands_about_a_job_ask_which_one(lab: Lab, context: BrowserContext, submit: Submit, entry: str) -> None:
+def test_commands_about_a_job_ask_which_one(lab: Lab, desk: Desk, submit: Submit, entry: str) -> None:
     jobs = [submit("one of two"), submit("other of two")]
-    tab = opened(lab, context, "which.ipynb")
+    tab = shown(lab, desk, "which.ipynb")
 
     def with_a_sweep(route: Route) -> None:
         listed = route.fetch().json()
@@ -294,10 +304,10 @@ def test_the_table_fits_its_tab_and_its_buttons_have_one_shape(
 
 
 def test_a_comparison_and_addresses_of_pages_open_beside_jupyterlab(
-    lab: Lab, context: BrowserContext, submit: Submit
+    lab: Lab, context: BrowserContext, desk: Desk, submit: Submit
 ) -> None:
     jobs = [submit("first", program="print('done')"), submit("second", program="print('done')")]
-    tab = opened(lab, context, "links.ipynb")
+    tab = shown(lab, desk, "links.ipynb")
     tab.evaluate(RUN, ["springtide:open-jobs", {}])
     for job in jobs:
         tab.locator(f"[data-job='{job.id}']").get_by_test_id("select-job").check()
@@ -323,8 +333,8 @@ def test_notebook_opens_the_pool_s_own_pages_instead(lab: Lab, context: BrowserC
     page.value.wait_for_url("**/pages/")
 
 
-def test_a_job_that_is_not_there_is_said_to_be_missing(lab: Lab, context: BrowserContext) -> None:
-    tab = opened(lab, context, "missing.ipynb")
+def test_a_job_that_is_not_there_is_said_to_be_missing(lab: Lab, desk: Desk) -> None:
+    tab = shown(lab, desk, "missing.ipynb")
     tab.evaluate(RUN, ["springtide:open-job", {"job": "unknown00000"}])
     expect(tab.get_by_test_id("tab-words")).to_contain_text("There is no job")
     expect(tab.get_by_test_id("tab-again")).to_be_visible()

@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import nbformat
 from benches.server_extension_bench import TOKEN, NotebookServer
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, ViewportSize, expect
 
 PANEL = "window.jupyterapp?.shell?.currentWidget"
+Desk: TypeAlias = Callable[[str], Page]
+"""Opens a notebook, by its name, in the JupyterLab that the tests of the group share."""
+VIEWPORT: ViewportSize = {"width": 1300, "height": 1000}
+CLEAR = """async () => {
+    localStorage.clear();
+    const { commands, serviceManager, shell } = window.jupyterapp;
+    for (const widget of [...shell.widgets("main")]) {
+        if (widget.context) widget.context.model.dirty = false;
+        widget.close();
+    }
+    shell.collapseRight();
+    await commands.execute("filebrowser:activate");
+    await commands.execute("apputils:dismiss-notification", {});
+    await serviceManager.sessions.shutdownAll();
+}"""
+"""Closes all tabs of JupyterLab and shuts the kernels down; it opens the launcher then."""
+SHOW = """async (path) => {
+    const { commands, shell } = window.jupyterapp;
+    const launchers = [...shell.widgets("main")];
+    await commands.execute("filebrowser:refresh");
+    await commands.execute("docmanager:open", { path, factory: "Notebook" });
+    for (const launcher of launchers) launcher.close();
+}"""
+"""Opens a notebook in place of the launcher."""
 
 
 @dataclass
@@ -39,6 +64,21 @@ class Lab:
         path = {"lab": f"lab/workspaces/auto-{len(context.pages)}/tree", "notebook": "notebooks"}[application]
         tab.goto(f"{self.server.url}{path}/{name}?reset&token={TOKEN}")
         return tab
+
+    def show(self, tab: Page, name: str) -> None:
+        """Open a notebook in a JupyterLab that an earlier test has used, with nothing else on its screen."""
+        tab.unroute_all()
+        tab.set_viewport_size(VIEWPORT)
+        dialogs = tab.locator(".jp-Dialog")
+        for _ in range(dialogs.count()):
+            tab.keyboard.press("Escape")
+        expect(dialogs).to_have_count(0)
+        tab.evaluate(CLEAR)
+        expect(tab.locator(".jp-Launcher")).to_be_visible()
+        expect(tab.locator(".jp-NotebookPanel, .springtide-tab")).to_have_count(0)
+        expect(tab.locator(".Toastify__toast")).to_have_count(0)
+        tab.evaluate(SHOW, name)
+        expect(tab.locator(".jp-Launcher")).to_have_count(0)
 
 
 def _outputs(data: dict[str, Any] | None) -> list[Any]:
