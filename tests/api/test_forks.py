@@ -457,9 +457,10 @@ async def test_a_checkpoint_that_was_deleted_during_a_pause_is_not_said_to_be_re
     go.touch()
     files = {"train.py": base64.b64encode(program.encode()).decode()}
     job = await running.submit("susan", *COMMAND, str(go), files=files)
-    await running.until("susan", job["id"], lambda found: found["saved"])
+    await running.until("susan", job["id"], lambda found: found["progress"]["step"])
     await running.as_("susan").post(f"/jobs/{job['id']}/pause")
-    await running.until("susan", job["id"], lambda found: found["state"] == "paused")
+    paused = await running.until("susan", job["id"], lambda found: found["state"] == "paused")
+    assert paused["saved"]
     place = running.pool.engine._parts.executor._layout.jobs / job["id"]
     for path in [*(place / "checkpoints").iterdir(), *place.rglob("*.ckpt")]:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
