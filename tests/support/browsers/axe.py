@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Error, Page
 
 Theme = Literal["light", "dark"]
@@ -19,17 +19,21 @@ POINTED_AT = "a, button, input, select, textarea, summary, label, tr, [tabindex]
 STATES = ["hover", "focus", "focus-visible"]
 REDRAWN = "Could not find node with given id"
 """Chromium's error about an element that a live page has removed meanwhile."""
-AGAIN = Axe("'is there'")
-"""axe-core on a page into which it has been put."""
+VIOLATIONS = """([within, options]) => axe.run(within, options).then(
+    ({ violations }) => violations.map(({ id, impact, nodes }) => ({
+        id, impact, nodes: nodes.map(({ target, failureSummary }) => ({ target, failureSummary })),
+    })))"""
+"""What axe-core finds, without what it found to be right: Python would read all of that."""
 
 
 def violations(page: Page, within: str = "html", **only: Any) -> list[str]:
     """Return what axe-core finds that matters within the elements of a selector, one line for each element."""
-    axe = AGAIN if page.evaluate("'axe' in window") else Axe()
-    found: dict[str, Any] = axe.run(page, within, {"resultTypes": ["violations"], **only}).response
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(f"() => {{ {AXE_SCRIPT} }}")
+    found = page.evaluate(VIOLATIONS, [within, {"resultTypes": ["violations"], **only}])
     return [
         f"{page.url}: {each['id']} ({each['impact']}): {' '.join(node['target'])} {node['failureSummary']}"
-        for each in found["violations"]
+        for each in found
         if each["impact"] in FOUND
         for node in each["nodes"]
     ]
