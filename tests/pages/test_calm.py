@@ -297,7 +297,7 @@ def test_only_the_card_of_a_job_that_has_not_ended_has_a_timer(gallery: Page, st
         for _ in range(12):  # whatever the card asks for
             gallery.evaluate("while (asked().length) answer(0, null)")
             gallery.evaluate(DRAWN)
-        gallery.wait_for_function("pending.size === 0")
+        gallery.wait_for_function("() => { while (asked().length) answer(0, null); return pending.size === 0; }")
     else:
         gallery.wait_for_function("asked().includes('jobs/one')")
         gallery.evaluate("(job) => answer(asked().indexOf('jobs/one'), job)", job)
