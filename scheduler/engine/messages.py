@@ -36,6 +36,7 @@ TIME_IS_UP = frozenset({REACHED_LIMIT, PASSED})
 NEVER_SAVED = "engine-never-saved"
 FINISHED = "engine-finished"
 NOT_LAUNCHED = "engine-not-launched"
+NOT_STOPPED = "engine-not-stopped"
 BLOCKED = "engine-blocked"
 CLOSED_TO_OWNER = "engine-closed-to-owner"
 NEXT_WITHOUT_GPUS = "without-gpus-next"
@@ -283,6 +284,11 @@ def store_trouble(detail: str) -> Reason:
 def not_launched(detail: str) -> Reason:
     """Return the executor could not start the attempt so far, and tries again."""
     return Reason(NOT_LAUNCHED, {"detail": detail})
+
+
+def not_stopped(detail: str) -> Reason:
+    """Return the executor could not ask the attempt to end so far, and tries again."""
+    return Reason(NOT_STOPPED, {"detail": detail})
 
 
 def started_without_gpus() -> Reason:

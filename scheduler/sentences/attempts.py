@@ -176,6 +176,12 @@ def _not_launched(p: Params) -> Sentences:
     yield follows("It is tried again.")
 
 
+def _not_stopped(p: Params) -> Sentences:
+    yield state("It runs on: it could not be asked to end so far.")
+    yield from detail(p)
+    yield follows("It is asked again.")
+
+
 def _failed(p: Params) -> Sentences:
     if p.get("kind") == "refused":
         yield cause("It could not be started.")
@@ -301,6 +307,7 @@ ATTEMPTS: Table = {
     "engine-withheld": _withheld,
     "engine-store": _store,
     "engine-not-launched": _not_launched,
+    "engine-not-stopped": _not_stopped,
     "engine-failed": _failed,
 }
 

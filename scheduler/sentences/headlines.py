@@ -595,6 +595,7 @@ HEADLINES: Final[Mapping[str, Callable[[Params], Parts]]] = {
     "engine-withheld": _said("Launching has stopped for now: several jobs could not be started."),
     "engine-store": _said("Waits until the pool can write: nothing starts at present."),
     "engine-not-launched": _said("It could not be started so far, and is tried again."),
+    "engine-not-stopped": _said("It runs on: it could not be asked to end so far."),
     "engine-failed": _failed,
     "started": _started,
     "started-borrowing": _started,

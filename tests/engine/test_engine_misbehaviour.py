@@ -49,6 +49,35 @@ async def test_an_attempt_that_dies_during_its_start_is_a_failure_with_words(poo
     assert failed.gpu_seconds == 0
 
 
+async def test_a_job_that_cannot_be_asked_to_pause_runs_on_and_says_so_until_it_is_asked(pool, monkeypatch):
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    words = "The cluster cannot be asked to end the job: no webhook answers."
+
+    async def refuse(key):
+        raise ExecutorError(words)
+
+    async def reason():
+        return (await pool.job(job.id)).reason
+
+    async def says(text):
+        return text in (await reason()).text
+
+    pool.executor.ignores_pause = True
+    monkeypatch.setattr(pool.executor, "pause", refuse)
+    await pool.engine.pause(job.id, "susan")
+    await pool.until(lambda: says(words))
+    said = f"It runs on: it could not be asked to end so far. {words} It is asked again."
+    assert (await reason()).text.startswith(said)
+    assert (await reason()).headline == "It runs on: it could not be asked to end so far."
+    assert (await pool.job(job.id)).state == "pausing"
+    monkeypatch.undo()
+    await pool.until(lambda: says("for a pause"))
+    assert not await says(words)
+    pool.executor.end(pool.key(job.id), code=75, paused=True)
+    await pool.state(job.id, "paused")
+
+
 async def test_a_job_that_ignores_the_pause_holds_its_gpus_until_it_is_gone(pool):
     pool.executor.ignores_pause = True
     holder = await pool.submit(gpus=8)

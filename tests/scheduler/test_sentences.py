@@ -347,6 +347,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-withheld": [{"detail": ("", "The cluster refused the job's pod: exceeded quota")}],
     "engine-store": [{"detail": ("", "The disk that holds the store is full.")}],
     "engine-not-launched": [{"detail": ("", "The machine is busy.")}],
+    "engine-not-stopped": [{"detail": ("", "The cluster cannot be asked to end the job: no webhook answers")}],
     "engine-failed": [
         {"kind": "exit", "detail": ("", "No module named x"), "code": (1, 3)},
         {"kind": "exit", "detail": "", "signal": ("SIGKILL", "SIGSEGV"), "retry": 1, "retries": (1, 3)},

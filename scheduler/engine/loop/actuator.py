@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from springtide.scheduler.backoff import Backoff, Jitter
-from springtide.scheduler.engine.loop.mailbox import EngineObservation, LaunchFailed, OwnershipLost
+from springtide.scheduler.engine.loop.mailbox import EngineObservation, LaunchFailed, OwnershipLost, StopFailed
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
 from springtide.scheduler.executors.base import (
@@ -37,6 +37,8 @@ MAX_LAUNCHES = 10
 """Number of failed launches after which an attempt is given up."""
 REPLACED = frozenset({Action.LAUNCH, Action.PAUSE, Action.KILL})
 """Actions that a later one of the same attempt replaces while they fail."""
+STOPS = frozenset({Action.PAUSE, Action.KILL, Action.KILL_NOW})
+"""Actions that ask for the end of an attempt."""
 
 
 @dataclass(order=True, slots=True)
@@ -105,8 +107,9 @@ class Actuator:
     A later action replaces one of `REPLACED` that fails, and a launch that has not begun. Launches begin in the
     order of a `LaunchGate`; ``borrows`` returns whether an attempt borrows GPUs.
 
-    ``report`` receives `LaunchFailed` for each failed launch, an `AttemptStatus` for an attempt that never
-    started, and `OwnershipLost` when the executor refuses this engine's epoch. ``jitter`` randomises the delays.
+    ``report`` receives `LaunchFailed` for each failed launch, `StopFailed` for each failed request to end, an
+    `AttemptStatus` for an attempt that never started, and `OwnershipLost` when the executor refuses this engine's
+    epoch. ``jitter`` randomises the delays.
     """
 
     def __init__(
@@ -196,7 +199,11 @@ class Actuator:
                 detail = str(error) if expected else "The executor failed."
                 if action is Action.LAUNCH:
                     self._report(LaunchFailed(key, detail))
+                elif action in STOPS:
+                    self._report(StopFailed(key, detail))
             else:
+                if failures and action in STOPS:
+                    self._report(StopFailed(key, ""))
                 return
             if await _arrives_within(queue, backoff.next_delay()) and action in REPLACED:
                 return

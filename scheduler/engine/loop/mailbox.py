@@ -44,6 +44,14 @@ class LaunchFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class StopFailed:
+    """A request to end an attempt failed and is tried again, in the words ``detail``; empty once it has worked."""
+
+    key: AttemptKey
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartChecked:
     """The executor was asked whether the next attempt of a job after ``attempt`` could start.
 
@@ -62,7 +70,9 @@ class OwnershipLost:
     detail: str
 
 
-EngineObservation: TypeAlias = Observation | NodesObserved | LaunchFailed | StartChecked | OwnershipLost
+EngineObservation: TypeAlias = (
+    Observation | NodesObserved | LaunchFailed | StopFailed | StartChecked | OwnershipLost
+)
 """Reports of the executor, and of the engine's own parts about it."""
 
 

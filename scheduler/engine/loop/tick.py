@@ -19,6 +19,7 @@ from springtide.scheduler.engine.loop.mailbox import (
     NodesObserved,
     Request,
     StartChecked,
+    StopFailed,
 )
 from springtide.scheduler.engine.loop.reconcile import UnexpectedAttempt, match_gpus, numbering
 from springtide.scheduler.engine.loop.start_checks import StartChecks
@@ -297,6 +298,10 @@ class TickBuilder:
                 job = tick.transaction.job(key.job)
                 if job is not None and job.live is not None and job.live.number == key.attempt:
                     tick.transaction.put_job(job.with_standing(reason=messages.not_launched(detail)))
+            case StopFailed(key=key, detail=detail):
+                job = tick.transaction.job(key.job)
+                if job is not None and job.live is not None and job.live.number == key.attempt:
+                    tick.transaction.put_job(lifecycle.not_stopped(job, detail))
 
     def _observe_check(self, tick: Tick, job_id: str, attempt: int, refused: Exit | None) -> None:
         """Take in whether a start was refused beforehand; plan again what waited for that."""

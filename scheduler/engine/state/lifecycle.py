@@ -282,6 +282,12 @@ def _with_request(job: JobRecord) -> JobRecord:
     return job if is_known else job.with_act(live.asked_at, live.asked_why)
 
 
+def not_stopped(job: JobRecord, detail: str) -> JobRecord:
+    """Return a job whose attempt could not be asked to end, in the words ``detail``; empty once it has been."""
+    why = None if job.live is None else job.live.asked_why
+    return job.with_standing(reason=messages.not_stopped(detail) if detail else why)
+
+
 def _ask(job: JobRecord, asked: Asked, why: Reason, now: float) -> Transition:
     attempt = job.live
     if attempt is None:

@@ -421,6 +421,8 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext, at: floa
         why = asked or own or now
         if pausing:
             why = replace(why, params={**why.params, "under_way": 1})
+        if own is not None and own.code == messages.NOT_STOPPED:
+            return _rendered(own, own, *([why] if why is not now else []))
         made = _rendered(why, now, *([why] if why is not now else []))
         return structs.replace(made, params={**made.params, **messages.counts_on(now)})
     if job.state is model.JobState.STARTING:

@@ -159,6 +159,11 @@ class Attempt:
         return (nodes if self.verdict is None else {*nodes, self.verdict.node}) - {""}
 
     @property
+    def is_lost(self) -> bool:
+        """Whether one of its workers has ended with its node."""
+        return any(end.kind is ExitKind.LOST for end in self.ends.values())
+
+    @property
     def checkpointed(self) -> bool:
         """Whether its first failed worker saved a checkpoint and asked to be run again."""
         failed = self.failed

@@ -279,7 +279,7 @@ class AttemptMonitor:
             tail = await self._follower.finish(attempt.key, tail, attempt.size)
         for node in attempt.refused_by:
             self.cluster.set_aside(node, attempt.launched_at)
-        if attempt.refused_by or attempt.eviction:
+        if attempt.refused_by or attempt.eviction or attempt.is_lost:
             await self._renew_inventory()
         attempt.conclude(self._now(), complete=tail.complete, returned=tail.returned)
         self._register(attempt)

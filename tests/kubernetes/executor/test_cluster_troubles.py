@@ -16,7 +16,7 @@ from patience import PATIENCE_S
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExitKind, InventoryChanged
 from springtide.scheduler.executors.kubernetes import monitor, start_failures
 from springtide.scheduler.executors.kubernetes.objects.manifests import KILL_MARGIN
-from springtide.scheduler.model import Environment, Worker
+from springtide.scheduler.model import Environment, Node, Worker
 
 KEY = AttemptKey("job", 1)
 
@@ -55,6 +55,15 @@ async def test_a_node_that_is_removed_takes_its_jobs_with_it(bench: KubeBench) -
     assert f"train-{bench.namespace}-0" in ended.detail
     await bench.executor.discard(KEY)
     await eventually(lambda: not bench.pods(), "the pod is gone")
+
+
+async def test_a_node_that_is_removed_is_known_to_be_before_its_job_is_planned_again(bench: KubeBench) -> None:
+    await bench.up(bench.job())
+    known = asyncio.create_task(nodes_known_when_the_job_is_gone(bench))
+    await asyncio.sleep(0)
+    bench.cluster.remove_nodes([bench.train_node])
+    await bench.gone(KEY)
+    assert bench.train_node not in {node.name for node in await known}
 
 
 async def test_a_job_on_a_node_that_was_removed_while_the_service_was_away_is_lost(bench: KubeBench) -> None:
@@ -160,25 +169,25 @@ async def test_gpus_that_are_freed_for_a_nominated_pod_are_taken(make_bench: Any
     await _taken(bench, 0)
 
 
+async def nodes_known_when_the_job_is_gone(bench: KubeBench) -> tuple[Node, ...]:
+    """Read the nodes when they have changed, as the engine does; return them as known when a job is gone."""
+    nodes, seen = await bench.executor.inventory(), 0
+    while not any(each.phase is AttemptPhase.GONE for each in bench.of_kind(AttemptStatus)):
+        changes = len(bench.of_kind(InventoryChanged))
+        if changes > seen:
+            seen = changes
+            nodes = await bench.executor.inventory()
+        await asyncio.sleep(0.01)
+    return nodes
+
+
 async def test_gpus_of_a_job_that_another_pod_preempts_are_not_given_to_the_next_job(bench: KubeBench) -> None:
     """The cluster's scheduler ends the job for the pod, and binds that once the job is gone."""
     priority = f"above-{bench.namespace}"
     body = {"metadata": {"name": priority}, "value": 1000}
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     bench.cluster.request("POST", classes, body)
-    known_at_the_end: list[frozenset[int]] = []
-
-    async def follow_nodes() -> None:
-        """Read the nodes when they have changed, as the engine does, until it knows that the job is gone."""
-        seen = 0
-        while not any(each.phase is AttemptPhase.GONE for each in bench.of_kind(AttemptStatus)):
-            changes = len(bench.of_kind(InventoryChanged))
-            if changes > seen:
-                seen = changes
-                known_at_the_end[:] = [node.taken for node in await bench.executor.inventory()]
-            await asyncio.sleep(0.01)
-
-    follower = asyncio.create_task(follow_nodes())
+    known = asyncio.create_task(nodes_known_when_the_job_is_gone(bench))
     try:
         await bench.up(bench.job(gpus=8))
         on = {"nodeSelector": {"springtide.io/pool": bench.namespace}}
@@ -186,15 +195,15 @@ async def test_gpus_of_a_job_that_another_pod_preempts_are_not_given_to_the_next
             "POST", bench.path(), foreign_pod("foreign", 6, priorityClassName=priority, tolerations=ANY, **on)
         )
         ended = (await bench.gone(KEY)).exit
-        await follower
+        (before,) = await known
         (node,) = await bench.executor.inventory()
     finally:
-        follower.cancel()
+        known.cancel()
         bench.cluster.request("DELETE", f"{classes}/{priority}")
     assert ended is not None
     assert ended.kind is ExitKind.EVICTED
     assert "preempt" in ended.detail
-    assert known_at_the_end == [frozenset(range(8))]
+    assert before.taken == frozenset(range(8))
     assert len(node.taken) == 6
 
 
