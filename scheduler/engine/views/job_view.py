@@ -200,8 +200,13 @@ class ViewContext:
     grace: float
     sees: Sees = _sees_all
 
-    def apart(self, project: str) -> ViewContext:
-        """Return the context for readers who see the jobs of one project only."""
+    def apart(self, record: JobRecord) -> ViewContext:
+        """Return the context of a job for readers who see the jobs of its project only.
+
+        Its reasons lose the ids of other jobs: whether the one it was paused for has ended is decided before.
+        """
+        project, own = record.spec.project, record.standing.reason
+        over = own is not None and _is_over(own, self)
 
         def sees(_user: str, of: str) -> bool:
             return of == project
@@ -213,7 +218,9 @@ class ViewContext:
         def trials_of(sweep: str) -> Sequence[JobRecord]:
             return [_record_apart(trial) for trial in self.trials_of(sweep)]
 
-        return replace(self, waiting_reason=waiting_reason, trials_of=trials_of, sees=sees)
+        return replace(
+            self, waiting_reason=waiting_reason, trials_of=trials_of, sees=sees, has_ended=lambda _job: over
+        )
 
 
 def _apart(why: model.Reason, project: str) -> model.Reason:
@@ -527,7 +534,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
     foreign = projects - {record.spec.project}
     if not foreign:
         return view
-    apart, _ = _view(_record_apart(record), context.apart(record.spec.project), now, full=full)
+    apart, _ = _view(_record_apart(record), context.apart(record), now, full=full)
     return apart.with_names(Named(foreign, {name: getattr(view, name) for name in NAMING}))
 
 
