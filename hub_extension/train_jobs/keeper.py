@@ -109,7 +109,8 @@ class Keeper:
         if entry.job is None and entry.refusal is None and (known := await self._job_of(entry)) is not None:
             self._ledger.job(entry, known)
         if entry.job is None and "jobId" in entry.status:
-            await self._write(entry, status.of_forgotten(entry.status, entry.generation))
+            if not status.finished(entry.status):  # an object that succeeds another gets its status meanwhile
+                await self._write(entry, status.of_forgotten(entry.status, entry.generation))
             await self._release(entry)
             return
         if entry.job is None and entry.refusal is None and not entry.left:
