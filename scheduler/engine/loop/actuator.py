@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from springtide.scheduler.backoff import Backoff, Jitter
-from springtide.scheduler.engine.loop.mailbox import EngineObservation, LaunchFailed, OwnershipLost, StopFailed
+from springtide.scheduler.engine.loop.mailbox import EngineObservation, LaunchFailed, OwnershipLost, StopTried
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
 from springtide.scheduler.executors.base import (
@@ -107,7 +107,7 @@ class Actuator:
     A later action replaces one of `REPLACED` that fails, and a launch that has not begun. Launches begin in the
     order of a `LaunchGate`; ``borrows`` returns whether an attempt borrows GPUs.
 
-    ``report`` receives `LaunchFailed` for each failed launch, `StopFailed` for each failed request to end, an
+    ``report`` receives `LaunchFailed` for each failed launch, `StopTried` for failed requests to end, an
     `AttemptStatus` for an attempt that never started, and `OwnershipLost` when the executor refuses this engine's
     epoch. ``jitter`` randomises the delays.
     """
@@ -200,10 +200,10 @@ class Actuator:
                 if action is Action.LAUNCH:
                     self._report(LaunchFailed(key, detail))
                 elif action in STOPS:
-                    self._report(StopFailed(key, detail))
+                    self._report(StopTried(key, detail))
             else:
                 if failures and action in STOPS:
-                    self._report(StopFailed(key, ""))
+                    self._report(StopTried(key, ""))
                 return
             if await _arrives_within(queue, backoff.next_delay()) and action in REPLACED:
                 return

@@ -44,8 +44,8 @@ class LaunchFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class StopFailed:
-    """A request to end an attempt failed and is tried again, in the words ``detail``; empty once it has worked."""
+class StopTried:
+    """An attempt was asked to end: ``detail`` says why that failed and is tried again; empty if it worked."""
 
     key: AttemptKey
     detail: str
@@ -71,7 +71,7 @@ class OwnershipLost:
 
 
 EngineObservation: TypeAlias = (
-    Observation | NodesObserved | LaunchFailed | StopFailed | StartChecked | OwnershipLost
+    Observation | NodesObserved | LaunchFailed | StopTried | StartChecked | OwnershipLost
 )
 """Reports of the executor, and of the engine's own parts about it."""
 
@@ -123,6 +123,8 @@ class Mailbox:
         self.arrived.set()
         if not self._can_wait(observation):
             self.urgent.set()
+        if isinstance(observation, AttemptStatus) and observation.phase is not AttemptPhase.STARTING:
+            self.awaited.discard(observation.key)
 
     def wake(self) -> None:
         """Have the next tick made now, whatever has arrived."""
@@ -177,9 +179,7 @@ class Mailbox:
             return isinstance(observation, Reported | LogGrew)
         if observation.phase is AttemptPhase.STARTING:
             return True
-        awaited = observation.key in self.awaited
-        self.awaited.discard(observation.key)
-        return observation.phase is AttemptPhase.RUNNING and not awaited
+        return observation.phase is AttemptPhase.RUNNING and observation.key not in self.awaited
 
 
 def with_times_shifted(observation: EngineObservation, seconds: float) -> EngineObservation:

@@ -19,7 +19,7 @@ from springtide.scheduler.engine.loop.mailbox import (
     NodesObserved,
     Request,
     StartChecked,
-    StopFailed,
+    StopTried,
 )
 from springtide.scheduler.engine.loop.reconcile import UnexpectedAttempt, match_gpus, numbering
 from springtide.scheduler.engine.loop.start_checks import StartChecks
@@ -298,7 +298,7 @@ class TickBuilder:
                 job = tick.transaction.job(key.job)
                 if job is not None and job.live is not None and job.live.number == key.attempt:
                     tick.transaction.put_job(job.with_standing(reason=messages.not_launched(detail)))
-            case StopFailed(key=key, detail=detail):
+            case StopTried(key=key, detail=detail):
                 job = tick.transaction.job(key.job)
                 if job is not None and job.live is not None and job.live.number == key.attempt:
                     tick.transaction.put_job(lifecycle.not_stopped(job, detail))
