@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import distributions
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from product_modules import ROOT
 
@@ -29,6 +31,18 @@ def test_a_dependency_is_pinned_within_its_bounds() -> None:
     wrong = [each for each in installed if not each.specifier.contains(pinned[str(each)] or "0")]
     assert len(installed) > 50
     assert [f"{each} is pinned to {pinned[str(each)]}: `make constraints`" for each in wrong] == []
+
+
+def test_the_oldest_python_can_install_every_pinned_version() -> None:
+    oldest = f"{PROJECT['requires-python'].removeprefix('>=')}.0"
+    needs = {
+        f"{each.name}=={each.version}": each.metadata.get("Requires-Python", "")
+        for each in distributions()
+        if PINNED.get(canonicalize_name(each.name)) == each.version
+    }
+    refused = {pin: need for pin, need in needs.items() if oldest not in SpecifierSet(need)}
+    assert len(needs) > 200
+    assert refused == {}, f"Python {oldest} cannot install these: pin versions that it can"
 
 
 def test_every_line_is_one_exact_version() -> None:
