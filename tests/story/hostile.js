@@ -48,6 +48,24 @@ async (windowsOnly) => {
     return [path, frame];
   });
   const windows = (windowsOnly ? KINDS : PATHS).map((path) => [path, window.open(SERVICE + path)]);
+  const here = location.href;
+  const address = new URL(`${SERVICE}api/v1/events`, here).href;
+  const worker = `${SERVICE}static/DIGEST/visuals/live/stream_worker.js`;
+  const names = ["", ...["admin", "joe"].map((user) => JSON.stringify({ address, user, headers: {} }))];
+  const heard = names.map((name) => {
+    const said = [];
+    const { port } = new SharedWorker(worker, { type: "module", name });
+    port.onmessage = ({ data }) => said.push(JSON.stringify(data));
+    port.postMessage({ join: { source: { address, headers: {} }, kinds: ["pool", "job", "admin"], only: null } });
+    return said;
+  });
+  const stream = new Promise((resolve) => {
+    const stream = new EventSource(`${SERVICE}api/v1/events`);
+    stream.onopen = () => resolve("open");
+    stream.onerror = () => resolve("refused");
+    setTimeout(() => resolve("silent"), PATIENCE_MS);
+  });
+
   await passed(PATIENCE_MS);
   const blank = (where) => {
     try {
@@ -59,7 +77,8 @@ async (windowsOnly) => {
   const opening = () =>
     [...windows.map(([, opened]) => opened), ...frames.map(([, frame]) => frame.contentWindow)].some(blank);
   const lastLook = Date.now() + LOADED_WITHIN_MS;
-  while (opening() && Date.now() < lastLook) await passed(100);
+  const silent = () => heard.some((said) => said.length === 0);
+  while ((opening() || silent()) && Date.now() < lastLook) await passed(100);
   for (const [path, frame] of frames) {
     if (frame.contentDocument) readable(`frame ${path}`, frame.contentWindow);
     else keep(`frame ${path}: refused`, "no document");
@@ -69,33 +88,12 @@ async (windowsOnly) => {
     else keep(`window ${path}: refused`, "closed");
   }
 
-  const here = location.href;
   history.pushState({}, "", `${SERVICE}admin`);
   keep("cookies of a pretended address", document.cookie);
   history.pushState({}, "", here);
 
-  keep(
-    "EventSource",
-    await new Promise((resolve) => {
-      const stream = new EventSource(`${SERVICE}api/v1/events`);
-      stream.onopen = () => resolve("open");
-      stream.onerror = () => resolve("refused");
-      setTimeout(() => resolve("silent"), PATIENCE_MS);
-    }),
-  );
-
-  const address = new URL(`${SERVICE}api/v1/events`, here).href;
-  for (const name of ["", ...["admin", "joe"].map((user) => JSON.stringify({ address, user, headers: {} }))]) {
-    const script = `${SERVICE}static/DIGEST/visuals/live/stream_worker.js`;
-    const heard = await new Promise((resolve) => {
-      const heard = [];
-      const { port } = new SharedWorker(script, { type: "module", name });
-      port.onmessage = ({ data }) => heard.push(JSON.stringify(data));
-      port.postMessage({ join: { source: { address, headers: {} }, kinds: ["pool", "job", "admin"], only: null } });
-      setTimeout(() => resolve(heard), PATIENCE_MS);
-    });
-    for (const said of heard) keep("SharedWorker", said.replace('"kind":', "event: "));
-  }
+  keep("EventSource", await stream);
+  for (const said of heard.flat()) keep("SharedWorker", said.replace('"kind":', "event: "));
 
   const tokens = loot.flatMap(([, what]) =>
     [...what.matchAll(/(?:data-xsrf="|_xsrf=)([^";]+)/g)].map((found) => found[1]),

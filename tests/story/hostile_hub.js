@@ -13,6 +13,12 @@ async ({ hub, service, visitor }) => {
     for (const found of text.matchAll(/(?:_xsrf=|xsrf_token: "|name="_xsrf" value=")([^";]+)/g)) tokens.add(found[1]);
   };
 
+  const frame = document.createElement("iframe");
+  frame.src = `${hub}/hub/token`;
+  document.body.append(frame);
+  const opened = ["/hub/token", "/hub/home", "/hub/api/user"].map((path) => [path, window.open(hub + path)]);
+  const shown = passed(PATIENCE_MS);
+
   for (const path of ["/hub/home", "/hub/token", "/hub/admin", "/hub/api/user"]) {
     for (const mode of ["no-cors", "same-origin", "cors"]) {
       try {
@@ -24,11 +30,7 @@ async ({ hub, service, visitor }) => {
     }
   }
 
-  const frame = document.createElement("iframe");
-  frame.src = `${hub}/hub/token`;
-  document.body.append(frame);
-  const opened = ["/hub/token", "/hub/home", "/hub/api/user"].map((path) => [path, window.open(hub + path)]);
-  await passed(PATIENCE_MS);
+  await shown;
   for (const [how, where] of [["frame", frame.contentWindow], ...opened]) {
     try {
       keep(

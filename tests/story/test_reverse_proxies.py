@@ -64,6 +64,16 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         hub.stop()
 
 
+@pytest.fixture(scope="module")
+def joe(hub: Hub) -> str:
+    """The token of joe, whose notebook runs."""
+    joe = Program(hub, "joe")
+    joe.start({"gpus": 0}).raise_for_status()
+    joe.wait_until_ready()
+    joe.close()
+    return joe.token
+
+
 @pytest.fixture(scope="module", params=list(RUN))
 def front(request: pytest.FixtureRequest, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     name = request.param
@@ -152,32 +162,24 @@ def test_prometheus_scrapes_the_pool_by_the_configuration_of_the_page(
         until(f"a scrape, whose log is {log}", scraped)
 
 
-def test_a_kernel_answers_and_a_large_file_goes_both_ways(front: Front, hub: Hub) -> None:
-    joe = Program(hub, "joe")
-    try:
-        joe.start({"gpus": 0}).raise_for_status()
-        joe.wait_until_ready()
-        token = joe.token
-        large = "x" * 20_000_000
-        api = f"{front.url}/user/joe/api"
-        headers = {"Authorization": f"token {token}"}
-        with httpx.Client(headers=headers, verify=front.trusted, timeout=PATIENCE_S) as notebook:
-            body = {"type": "file", "format": "text", "content": large}
-            notebook.put(f"{api}/contents/large.txt", json=body).raise_for_status()
-            assert len(notebook.get(f"{api}/contents/large.txt").json()["content"]) == len(large)
-            terminal = notebook.post(f"{api}/terminals").raise_for_status().json()["name"]
-        socket = f"{front.url.replace('https', 'wss')}/user/joe/terminals/websocket/{terminal}"
+def test_a_kernel_answers_and_a_large_file_goes_both_ways(front: Front, joe: str) -> None:
+    large = "x" * 20_000_000
+    api = f"{front.url}/user/joe/api"
+    headers = {"Authorization": f"token {joe}"}
+    with httpx.Client(headers=headers, verify=front.trusted, timeout=PATIENCE_S) as notebook:
+        body = {"type": "file", "format": "text", "content": large}
+        notebook.put(f"{api}/contents/large.txt", json=body).raise_for_status()
+        assert len(notebook.get(f"{api}/contents/large.txt").json()["content"]) == len(large)
+        terminal = notebook.post(f"{api}/terminals").raise_for_status().json()["name"]
+    socket = f"{front.url.replace('https', 'wss')}/user/joe/terminals/websocket/{terminal}"
 
-        async def first_message() -> str | bytes | None:
-            request = HTTPRequest(socket, headers=headers, ca_certs=str(front.certificate))
-            connection = await websocket_connect(request)
-            try:
-                return await connection.read_message()
-            finally:
-                connection.close()
+    async def first_message() -> str | bytes | None:
+        request = HTTPRequest(socket, headers=headers, ca_certs=str(front.certificate))
+        connection = await websocket_connect(request)
+        try:
+            return await connection.read_message()
+        finally:
+            connection.close()
 
-        with ThreadPoolExecutor() as thread:  # this one has the browser's event loop
-            assert "setup" in str(thread.submit(asyncio.run, first_message()).result(PATIENCE_S))
-    finally:
-        joe.stop()
-        joe.close()
+    with ThreadPoolExecutor() as thread:  # this one has the browser's event loop
+        assert "setup" in str(thread.submit(asyncio.run, first_message()).result(PATIENCE_S))

@@ -86,7 +86,7 @@ class Installed:
     def end(self) -> None:
         """End the service, as the pod of a Deployment that is recreated."""
         if self.service is not None and self.service.runs:
-            self.service.kill()
+            self.service.leave()
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the answer of the service; an empty object while it is away."""

@@ -18,6 +18,7 @@ from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError, ExitKind
 from springtide.scheduler.executors.kubernetes import api_stalls, monitor, pods
+from springtide.scheduler.executors.kubernetes.objects.manifests import KILL_MARGIN
 from springtide.scheduler.kube import connect
 from springtide.scheduler.model import Worker
 
@@ -204,8 +205,9 @@ async def test_a_service_that_died_within_a_gang_completes_it(bench: KubeBench, 
 
 
 async def test_a_pod_of_a_refused_gang_ends_before_its_gpus_are_given_back_though_no_watch_tells_of_it(
-    bench: KubeBench, faults: FaultyApi
+    bench: KubeBench, faults: FaultyApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(monitor, "VANISHED_PATIENCE", -KILL_MARGIN)  # the grace period alone
     faults.mute = True
 
     def refuse_second(request: web.Request) -> int | None:
@@ -213,7 +215,7 @@ async def test_a_pod_of_a_refused_gang_ends_before_its_gpus_are_given_back_thoug
 
     pods_path = bench.path()
     faults.before = refuse_second
-    await bench.executor.launch(bench.job(size=2))
+    await bench.executor.launch(bench.job(size=2, grace=3.0))
     refused = ("POST", pods_path)
     await eventually(lambda: faults.requests.count(refused) > 1 and not bench.pods(), "its pod has ended")
     status = await bench.status(KEY)

@@ -15,6 +15,8 @@ from benches.kube_bench import KubeBench, eventually
 from clusters.webhooks import admission
 
 from springtide.scheduler.executors.base import AttemptKey, ExitKind
+from springtide.scheduler.executors.kubernetes import monitor
+from springtide.scheduler.executors.kubernetes.objects.manifests import KILL_MARGIN
 
 KEY = AttemptKey("job", 1)
 LABELS = "/metadata/labels/springtide.io~1job"
@@ -22,6 +24,12 @@ GPUS = "/spec/containers/0/resources"
 MESH = {"name": "a-mesh", "image": "mesh:1"}
 
 Changing = Callable[[Mapping[str, Any]], AbstractContextManager[None]]
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "SCAN_INTERVAL", 0.2)
+    monkeypatch.setattr(monitor, "VANISHED_PATIENCE", -KILL_MARGIN)  # the grace period alone
 
 
 @pytest.fixture
@@ -54,7 +62,7 @@ async def test_a_job_whose_pod_loses_what_it_is_known_by_or_its_gpus_waits_with_
     )
     with changing(operation):
         beforehand = await bench.executor.check(bench.job("other"))
-        ended = (await bench.run(bench.job())).exit
+        ended = (await bench.run(bench.job(grace=1.0))).exit
     for found in (beforehand, ended):
         assert found is not None
         assert found.kind is ExitKind.BLOCKED

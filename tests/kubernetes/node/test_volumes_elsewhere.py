@@ -13,21 +13,18 @@ from clusters.real_node import RealNode, volume
 from springtide.scheduler.executors.base import ExitKind
 from springtide.scheduler.executors.kubernetes import monitor, start_failures
 
-PATIENCE_S = 12.0
-
 
 @pytest.fixture
 async def bench(
     cluster: Cluster, namespace: str, real_node: RealNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[KubeBench]:
     monkeypatch.setattr(monitor, "SCAN_INTERVAL", 0.2)
-    monkeypatch.setattr(start_failures, "PREPARATION_PATIENCE", PATIENCE_S)
     async with restricted_bench(cluster, namespace, tmp_path / "state", real_node) as bench:
         yield bench
 
 
 async def test_a_job_does_not_keep_its_gpus_while_its_home_cannot_be_mounted(
-    bench: KubeBench, cluster: Cluster, namespace: str, tmp_path: Path
+    bench: KubeBench, cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = tmp_path / "away"
     with volume(cluster, away, claim=(namespace, "home-susan")):
@@ -38,7 +35,10 @@ async def test_a_job_does_not_keep_its_gpus_while_its_home_cannot_be_mounted(
             lambda: bench.executor._monitor.cluster.home_of("susan").claim == "home-susan", "the home is known"
         )
         spec = bench.spec(("python3", "-c", "print('ran')"))
-        ended = (await bench.run(spec)).exit
+        await bench.executor.launch(spec)
+        await eventually(lambda: fails_to_mount(bench), "its kubelet says so")
+        monkeypatch.setattr(start_failures, "PREPARATION_PATIENCE", 0.0)
+        ended = (await bench.gone(spec.key)).exit
         assert ended is not None
         assert ended.kind is ExitKind.BLOCKED
         assert f"The node {bench.train_node} did not prepare its pod" in ended.detail
@@ -46,3 +46,8 @@ async def test_a_job_does_not_keep_its_gpus_while_its_home_cannot_be_mounted(
         assert "unbound" not in ended.detail, "what was before it had a node"
         await bench.executor.discard(spec.key)
         await eventually(lambda: not bench.pods(), "nothing of it is left on the node")
+
+
+def fails_to_mount(bench: KubeBench) -> bool:
+    events = bench.cluster.items(bench.path(kind="events"), fieldSelector="reason=FailedMount")
+    return any("hostPath type check failed" in event["message"] for event in events)

@@ -241,6 +241,7 @@ class ControlPlane:
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
             "--concurrent-namespace-syncs=4",
+            "--pvclaimbinder-sync-period=1s",  # of a claim that came before its volume, else 15 s
             "--controllers=*,-ttl-controller",  # which changes each new node, to set the cache time of kubelets
             "--node-monitor-period=1s",
             f"--node-monitor-grace-period={self._node_grace_s}s",

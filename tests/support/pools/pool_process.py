@@ -107,6 +107,12 @@ class ServiceProcess:
         self._process.kill()
         self.died()
 
+    def leave(self) -> None:
+        """End the service by SIGTERM, as a pod that is replaced; its jobs keep running."""
+        assert self._process is not None
+        self._process.terminate()
+        assert self.died() == 0, self._log.read_text()
+
     def died(self) -> int | None:
         """Wait until the service has ended by itself; return its exit code, None if it has not ended."""
         assert self._process is not None

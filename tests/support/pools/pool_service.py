@@ -92,6 +92,7 @@ class Given:
 def run(given: Given, test: Connection, dies: str) -> None:
     """Send the address to the test, and serve until its end of the connection is closed; then end all jobs.
 
+    SIGTERM ends the service and leaves the jobs as they are.
     ``dies`` names a function as ``MODULE:NAME``: at its call the process kills itself, with ``:after`` behind that
     once it has returned.
     """
@@ -103,6 +104,8 @@ def run(given: Given, test: Connection, dies: str) -> None:
 async def _serve(given: Given, test: Connection) -> None:
     projects = given.projects or PROJECTS
     people = People(projects)
+    leaves = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaves.set)
     async with AsyncExitStack() as stack:
         cluster = None
         if given.cluster is not None:
@@ -123,7 +126,7 @@ async def _serve(given: Given, test: Connection) -> None:
         executor = cluster.executor(credentials) if cluster is not None else _local(given, credentials)
         engine = await open_engine(store, executor, settings)
         stack.push_async_callback(engine.stop)
-        stack.push_async_callback(end_jobs, engine)
+        stack.push_async_callback(end_jobs, engine, leaves)
         for name, (quota, _) in projects.items():
             if not engine.has_project(name):
                 await engine.create_project(name, wire.ProjectEdit(quota=quota, build_quota=0), "test", members={})
@@ -135,7 +138,7 @@ async def _serve(given: Given, test: Connection) -> None:
             intake = cluster.train_jobs(engine, given.train_jobs, policy="", earlier_policy="")
             await stack.enter_async_context(intake)
         test.send(address)
-        await _until_closed(test, cluster)
+        await _until_closed(test, leaves, cluster)
 
 
 def _local(given: Given, credentials: Credentials) -> Executor:
@@ -144,19 +147,23 @@ def _local(given: Given, credentials: Credentials) -> Executor:
     return LocalExecutor(given.state, machine, credentials=credentials)
 
 
-async def _until_closed(test: Connection, cluster: Cluster | None) -> None:
-    """Wait until the test closes its end of the connection; kill this process if it loses the pool's lease."""
+async def _until_closed(test: Connection, leaves: asyncio.Event, cluster: Cluster | None) -> None:
+    """Wait until the test closes its end of the connection, or the service leaves.
+
+    Kill this process if it loses the pool's lease.
+    """
     closed = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(test.fileno(), closed.set)
-    waits = [asyncio.create_task(closed.wait())]
+    waits = [asyncio.create_task(event.wait()) for event in (closed, leaves)]
     if cluster is not None:
         waits.append(asyncio.create_task(cluster.elected()))
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    if not closed.is_set():
+    if not (closed.is_set() or leaves.is_set()):
         print(waits[-1].exception(), flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
-    waits[-1].cancel()
+    for wait in waits:
+        wait.cancel()
     loop.remove_reader(test.fileno())
 
 
@@ -187,8 +194,8 @@ def die_at(module: str, name: str, when: str = "before") -> None:
     setattr(owner, last, dies)
 
 
-async def end_jobs(engine):
-    while unfinished := (await engine.jobs(UNFINISHED, None, 500)).items:
+async def end_jobs(engine, leaves: asyncio.Event):
+    while not leaves.is_set() and (unfinished := (await engine.jobs(UNFINISHED, None, 500)).items):
         for job in unfinished:
             with suppress(Refusal):
                 await engine.cancel(job.id, "test")
