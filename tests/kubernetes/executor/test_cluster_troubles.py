@@ -363,7 +363,7 @@ async def test_a_quota_of_the_namespace_that_is_used_up_is_no_failure_of_the_job
     ended = (await bench.run(bench.job(size=3))).exit
     assert ended is not None
     assert ended.kind is ExitKind.BLOCKED
-    assert "exceeded quota" in ended.detail
+    assert ended.detail.startswith("The cluster refused the job's pod: exceeded quota: small, requested: pods=1, ")
     await eventually(
         lambda: {pod["status"]["phase"] for pod in bench.pods()} <= {"Failed", "Pending"}, "all of it ended"
     )
