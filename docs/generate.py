@@ -6,12 +6,14 @@ is not up to date.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 from msgspec import NODEFAULT, UNSET, Struct, inspect
 from traitlets import TraitType
@@ -19,12 +21,15 @@ from traitlets.config import Configurable
 
 from springtide.hub_extension.api.permissions import TABLE, Role
 from springtide.hub_extension.api.routes import Route
+from springtide.hub_extension.notifications.channels import KINDS
 from springtide.hub_extension.service.service import Springtide
+from springtide.hub_extension.service.settings import ServiceSettings
 from springtide.hub_extension.service.site import ROUTES
 from springtide.hub_extension.train_jobs import schema
 from springtide.scheduler.executors.rendezvous import GANG, LAUNCHER, Rendezvous, template, worker_environment
 from springtide.scheduler.gpu_reading import METRICS
 from springtide.scheduler.scenario.shape import KEYS, Document
+from springtide.scheduler.settings import declared
 from springtide.scheduler.wire import OPTIONS, Option
 from springtide.scheduler.wire.options import Kind
 from springtide.spawner.local import LocalNotebook
@@ -62,6 +67,30 @@ def spec_schema() -> list[str]:
     """Return rules and properties of the schema of a SpringtideJob's spec."""
     text = yaml.safe_dump(schema.spec(), sort_keys=False, width=WIDTH - INDENT)
     return [f"{' ' * INDENT}{line}" for line in text.splitlines()]
+
+
+def settings_schema() -> list[str]:
+    """Return the service's settings as properties of the chart's schema; those of traitlets take any value."""
+    settings = list(declared(ServiceSettings, *KINDS))
+    schemas, components = msgspec.json.schema_components([setting.type for setting in settings])
+    known = {each.name: _draft_7(schema, components) for each, schema in zip(settings, schemas, strict=True)}
+    names = sorted(Springtide.class_trait_names(config=True))
+    lines = (f'        "{name}": {json.dumps(known.get(name, {}))}' for name in names)
+    return ['      "properties": {', *",\n".join(lines).splitlines(), "      },"]
+
+
+def _draft_7(schema: Any, components: dict[str, Any]) -> Any:
+    """Return a schema in the words of the chart's draft of JSON Schema, without what the service does not ask."""
+    if isinstance(schema, list):
+        return [_draft_7(each, components) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return {"enum": components[schema["$ref"].rpartition("/")[2]]["enum"]}
+    if "prefixItems" in schema:
+        schema = {**schema, "items": schema["prefixItems"]}
+    kept = schema.keys() - {"uniqueItems", "prefixItems"}
+    return {name: _draft_7(value, components) for name, value in schema.items() if name in kept}
 
 
 def api_table() -> list[str]:
@@ -147,6 +176,7 @@ PARTS = {
     "docs/trainjob.md": field_table,
     "helm/springtide/crds/springtidejob.yaml": spec_schema,
     "helm/springtide/crds/trainjob.yaml": spec_schema,
+    "helm/springtide/values.schema.json": settings_schema,
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from springtide.hub_extension.train_jobs import status
 from springtide.scheduler import wire
-from springtide.scheduler.client.descriptions import state_words
+from springtide.scheduler.client.descriptions import lasting, state_words
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.sentences import Role
@@ -127,6 +127,7 @@ def _said(reason: wire.Reason | None) -> str:
     """Return the sentences of a reason that say what happened."""
     if reason is None:
         return ""
+    reason = lasting(reason)
     return " ".join(each.text for each in reason.sentences if each.role in SAID) or reason.text
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from springtide.hub_extension.train_jobs.owner import Owner
 from springtide.scheduler import wire
-from springtide.scheduler.client.descriptions import state_words
+from springtide.scheduler.client.descriptions import lasting, state_words
 from springtide.scheduler.model import CANCELLING, ENDING, JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.sentences import LONGEST_HEADLINE
@@ -42,7 +42,8 @@ def of_job(
     end of a failed job's log.
     """
     state = JobState(job.state)
-    why = printable(job.error or (job.reason.text if job.reason is not None else ""))
+    reason = None if job.reason is None else lasting(job.reason)
+    why = printable(job.error or ("" if reason is None else reason.text))
     shown = state_words(job)
     word = camel(shown)
     succeeded = None if not state.final else state is JobState.SUCCEEDED
@@ -54,7 +55,7 @@ def of_job(
         "user": job.user,
         "gpus": len(job.held),
         "attempt": job.attempt,
-        "headline": printable(job.reason.headline) if job.reason is not None else "",
+        "headline": "" if reason is None else printable(reason.headline),
         "reason": short(why, LONGEST_REASON),
         "suspended": suspended or None,
         "priority": priority,

@@ -265,13 +265,42 @@ def reason_at(reason: Reason, now: float) -> Reason:
 
     ``reasonAt`` of ``widgets/visuals/base/job_words.js`` does the same.
     """
-    seconds, until = reason.params.get("seconds"), reason.params.get("until")
-    if not (isinstance(seconds, int | float) and isinstance(until, int | float)):
-        return reason
-    then, rest = (f"in {wording.roughly(max(1.0, left))}" for left in (seconds, until - now))
-    counted = {name: getattr(reason, name).replace(then, rest) for name in ("text", "headline", "brief")}
-    sentences = [structs.replace(each, text=each.text.replace(then, rest)) for each in reason.sentences]
-    return structs.replace(reason, **counted, sentences=sentences)
+    until = _moment(reason, "until")
+    return reason if until is None else _with(reason, _until(until - now), _until(_seconds(reason)))
+
+
+def lasting(reason: Reason) -> Reason:
+    """Return a reason that stays true where nobody counts on: what happens ``in 21 s`` happens at a time in UTC.
+
+    What happened ``40 s ago`` happened at a time, too.
+    """
+    until, since = _moment(reason, "until"), _moment(reason, "since")
+    if until is not None:
+        reason = _with(reason, f"at {wording.utc(until, precise=True)}", _until(_seconds(reason)))
+    if since is not None:
+        reason = _with(reason, f"at {wording.utc(since, precise=True)}", ago(since, since + _seconds(reason)))
+    return reason
+
+
+def _moment(reason: Reason, name: str) -> float | None:
+    """Return a time of a reason that gives its distance too, in seconds since the epoch; None if it has none."""
+    at = reason.params.get(name)
+    return at if isinstance(at, int | float) and isinstance(reason.params.get("seconds"), int | float) else None
+
+
+def _seconds(reason: Reason) -> float:
+    return float(str(reason.params["seconds"]))
+
+
+def _until(seconds: float) -> str:
+    return f"in {wording.roughly(max(1.0, seconds))}"
+
+
+def _with(reason: Reason, new: str, old: str) -> Reason:
+    """Return a reason whose sentences say ``new`` in place of ``old``."""
+    lines = {name: getattr(reason, name).replace(old, new) for name in ("text", "headline", "brief")}
+    sentences = [structs.replace(each, text=each.text.replace(old, new)) for each in reason.sentences]
+    return structs.replace(reason, **lines, sentences=sentences)
 
 
 def start_verb(job: Job) -> str:

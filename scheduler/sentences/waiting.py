@@ -35,6 +35,7 @@ from springtide.scheduler.sentences.sentence import (
     typed_gpus,
 )
 from springtide.scheduler.wording import (
+    ago,
     amount,
     cores_and_memory,
     count,
@@ -325,9 +326,8 @@ def _awaits_node(p: Params) -> Sentences:
         if requested == 1
         else f"Of the group {group} {amount(requested)} nodes were"
     )
-    since = real(p, "seconds")
-    when = f"{roughly(since)} ago" if since >= 1 else "just now"
-    yield state(f"{nodes} requested {when}; the group {have}.")
+    since = real(p, "since")
+    yield state(f"{nodes} requested {ago(since, since + real(p, 'seconds'))}; the group {have}.")
     if p.get("late"):
         yield change("This takes unusually long: an administrator of the cluster can find the cause.")
     else:
@@ -390,7 +390,7 @@ def _share_used(p: Params) -> Sentences:
 def _too_soon(p: Params) -> Sentences:
     yield from _room(p)
     rest = roughly(max(1.0, real(p, "seconds")))
-    yield follows(f"Jobs that can make way for it run undisturbed for {rest} more.")
+    yield follows(f"Other jobs can make way for it in {rest}, when their minimum run time is over.")
     yield from _place(p)
 
 

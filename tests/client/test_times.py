@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from springtide.scheduler.client.descriptions import expectation, prospect, reason_at
+from springtide.scheduler import model, sentences
+from springtide.scheduler.client.descriptions import expectation, lasting, prospect, reason_at
 from springtide.scheduler.wire import Forecast, Reason, Sentence, Starts
 
 NOW = 1000.0
@@ -63,3 +64,44 @@ def test_the_times_of_a_reason_count_on_until_it_is_read():
     assert read.text == read.sentences[0].text == "Running jobs can be paused for it in 18 s."
     assert reason_at(made, NOW) == made
     assert reason_at(Reason(code="x", text=said), NOW + 3).text == said
+
+
+COUNTED = {
+    "back-off": {},
+    "too-soon": {"gpus": 1, "workers": 1, "project": "vision", "place": 1},
+    "awaits-pause": {"gpus": 2},
+    "node-closes-first": {"nodes": ("n1",), "first": "n1", "lasts": 7200, "known": 1, "needs": 60},
+    "stopping": {"gpus": 1},
+    "running": {"gpus": 1, "nodes": ("n1",), "awaits_room": 1},
+}
+
+
+def reason_of(code: str, seconds: int, **more: object) -> Reason:
+    """A reason made ``seconds`` before the moment that it names."""
+    params = {**COUNTED.get(code, {}), "seconds": seconds, **more}
+    why = model.Reason(code, params)
+    said = [Sentence(role=each.role.value, text=each.text) for each in sentences.render(why)]
+    line, text = sentences.headline(why), sentences.text(why)
+    return Reason(code=code, text=text, headline=line, sentences=said, params=params)
+
+
+@pytest.mark.parametrize("code", COUNTED)
+def test_every_time_that_passes_in_a_reason_counts_on(code):
+    made = reason_of(code, 90, until=NOW + 90)
+    assert "in 1 min" in made.text
+    read, later = reason_at(made, NOW + 50), reason_of(code, 40)
+    assert (read.text, read.headline) == (later.text, later.headline)
+
+
+@pytest.mark.parametrize("code", COUNTED)
+def test_where_nobody_counts_on_a_reason_names_the_moment(code):
+    early, late = (lasting(reason_of(code, seconds, until=NOW + 90)) for seconds in (90, 40))
+    assert (early.text, early.headline, early.sentences) == (late.text, late.headline, late.sentences)
+    assert "at 1970-01-01 00:18:10 UTC" in early.text
+
+
+def test_where_nobody_counts_on_what_has_passed_has_its_moment_too():
+    more = {"gpus": 1, "workers": 1, "group": "h100", "asked": 1, "present": 0, "most": 2}
+    just, later = (lasting(reason_of("awaits-node", seconds, since=NOW, **more)) for seconds in (0, 40))
+    assert just.text == later.text
+    assert "requested at 1970-01-01 00:16:40 UTC" in just.text

@@ -217,7 +217,8 @@ class KubernetesExecutor(FileExecutor):
         nodes = self._nodes_of(spec)
         image = manifests.choose_image(spec.options.image, self._settings)
         home = self._monitor.cluster.home_of(spec.user)
-        record = self._records.make_record(spec, image, home, nodes)
+        part = self._monitor.cluster.inventory.part_without_gpus()
+        record = self._records.make_record(spec, image, home, nodes, part)
         return replace(record, bound=True) if self._binds(record) else record
 
     def _begin(self, spec: AttemptSpec, made: LaunchRecord | ExecutorError) -> AttemptStatus | None:

@@ -31,14 +31,14 @@ from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
     own_model,
     pool_names,
 )
-from springtide.scheduler.executors.kubernetes.objects.manifests import pod_tolerations
+from springtide.scheduler.executors.kubernetes.objects.manifests import base_tolerations, pod_tolerations
 from springtide.scheduler.executors.kubernetes.pod_template import requests_beside
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.kubernetes.slots import PodName, PodPlaces, assign
 from springtide.scheduler.gpu_types import machine_of, type_name
 from springtide.scheduler.model import Closure, Environment, Gpu, Node
 from springtide.scheduler.resources import quantities
-from springtide.scheduler.resources.per_gpu import per_gpu_of
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu, nearest, per_gpu_of
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 LEAVING = (
@@ -238,6 +238,21 @@ class Inventory:
         node = self._nodes.get(name)
         return self._with_per_gpu(node) if node is not None and node.environment is Environment.TRAIN else None
 
+    def part_without_gpus(self) -> PerGpu:
+        """Return the most that a job without GPUs gets by default: what one GPU comes with, or a node without any.
+
+        It is of the node that has most of the settings' default, among those that take pods without GPUs.
+        """
+        chosen = PerGpu(self._settings.cpu_per_gpu or 0.0, (self._settings.memory_per_gpu or 0.0) * (1 << 30))
+        tolerations = base_tolerations(self._settings)
+        hosts = (
+            self._capacity.per_gpu(name, max(1, sum(self._nodes[each].gpus for each in self._of_host[name])))
+            for name, host in self._hosts.items()
+            if closure_of(host)[0] is None and _tolerated(host.spec.taints, tolerations)
+        )
+        of_settings = (node.per_gpu for node in self._nodes.values() if not self._hosts)
+        return nearest(chosen, (*hosts, *of_settings) or (UNSPECIFIED,))
+
     def nodes(
         self, held: Mapping[str, Collection[int]], *, fresh: bool, places: PodPlaces = NOWHERE
     ) -> tuple[Node, ...]:
@@ -347,7 +362,7 @@ def pool_nodes(
     if environment not in tuple(Environment):
         return []
     closure, since = closure_of(node)
-    available = closure is None and _tolerated(node.spec.taints, settings)
+    available = closure is None and _tolerated(node.spec.taints, pod_tolerations(settings))
     levels = {level: labels[label] for label, level in settings.topology.items() if label in labels}
     return [
         Node(
@@ -491,8 +506,7 @@ def out_of_service(node: ClusterNode) -> bool:
     return any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
 
 
-def _tolerated(taints: Collection[Taint], settings: KubernetesSettings) -> bool:
-    tolerations = pod_tolerations(settings)
+def _tolerated(taints: Collection[Taint], tolerations: Collection[Mapping[str, Any]]) -> bool:
     return all(
         taint.effect not in REPELLING_EFFECTS or any(_tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints

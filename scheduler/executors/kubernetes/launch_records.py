@@ -49,7 +49,7 @@ from springtide.scheduler.executors.library import LIBRARY
 from springtide.scheduler.executors.rendezvous import Rendezvous, template
 from springtide.scheduler.executors.supervisor.records import REQUESTS, write_record
 from springtide.scheduler.model import HomeAccess, Node
-from springtide.scheduler.resources.per_gpu import UNSPECIFIED
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 SUPERVISOR_SOURCE = Path(supervisor.__file__).parent
@@ -107,9 +107,17 @@ class LaunchRecords:
                 options = {name: spec.pop(name) for name in FORMER_FIELDS if spec.get(name)}
                 self._write(key, "json", {**record, "spec": {**spec, "options": options}})
 
-    def make_record(self, spec: AttemptSpec, image: str, home: Home, nodes: Sequence[Node | None]) -> LaunchRecord:
+    def make_record(
+        self,
+        spec: AttemptSpec,
+        image: str,
+        home: Home,
+        nodes: Sequence[Node | None],
+        part_without_gpus: PerGpu = UNSPECIFIED,
+    ) -> LaunchRecord:
         """Return the launch record of an attempt; ``nodes`` are those of its workers, None without GPUs.
 
+        ``part_without_gpus`` is the most that a worker without GPUs gets by default.
         The environment of the submission counts in its own image, with the home; other images have their own.
         Raises `ExecutorError` if the attempt can never run.
         """
@@ -126,7 +134,7 @@ class LaunchRecords:
         without_files = replace(spec, files={}, history=None, packed=b"", found=found)
         digest = manifests.digest(spec, image, home)
         resources = tuple("" if node is None else node.resource for node in nodes)
-        per_gpu = tuple(UNSPECIFIED if node is None else node.per_gpu for node in nodes)
+        per_gpu = tuple(part_without_gpus if node is None else node.per_gpu for node in nodes)
         return LaunchRecord(
             without_files, image, home.claim, self.program, digest, resources, per_gpu, access=home.access
         )

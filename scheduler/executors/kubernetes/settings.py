@@ -40,9 +40,9 @@ class KubernetesSettings:
     ``run_as`` and ``fs_group`` are user and group of a job's processes; the service runs as the same user, or as
     root. Both are None if the cluster assigns them, as OpenShift does to all pods of a namespace, the service's
     among them. A job without a request of its own gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each
-    GPU, or its GPUs' part of the node if that is less. A worker that writes more than ``disk_limit``, a quantity
-    of Kubernetes, to its node's disk is evicted. Homes are mounted at ``home_path``, in notebooks and,
-    as ``home`` says, in jobs.
+    GPU, or its GPUs' part of the node if that is less; without GPUs as much as with one. A worker that writes more
+    than ``disk_limit``, a quantity of Kubernetes, to its node's disk is evicted. Homes are mounted at
+    ``home_path``, in notebooks and, as ``home`` says, in jobs.
     Pods of an unreachable node count as running until the node is deleted or tainted ``out-of-service``; if
     something else shuts such nodes down, they count as ended after ``lost_after`` seconds. If the pods of jobs are
     isolated, ``network_policy`` lets the pods of a gang reach each other.

@@ -25,6 +25,8 @@ _NAMED = (
     re.compile(r"violates PodSecurity \"(?P<name>[^\"]+)\""),
 )
 """Messages that name what refuses an object; the rest of them differs from object to object."""
+_REFUSED_OBJECT = re.compile(r"^\S+ \"[^\"]*\" is (?:forbidden|invalid): ")
+"""The begin of a message before its cause: with the name of one job's object, while others wait for the same."""
 _VARIABLE = re.compile(r"\"[^\"]*\"|'[^']*'|\d+(\.\d+)?")
 """Names and quantities in a message, which differ from object to object."""
 
@@ -59,7 +61,7 @@ def verdict_of(error: ApiError) -> Verdict:
 
     The job is to blame only for an object that no cluster accepts: with an invalid image name, or too large.
     """
-    detail = f"The cluster refused the job's pod: {error.message}"
+    detail = f"The cluster refused the job's pod: {_REFUSED_OBJECT.sub('', error.message)}"
     if error.status == TOO_LARGE or (error.status == INVALID and _INVALID_IMAGE.search(error.message)):
         return Verdict(ExitKind.REFUSED, detail)
     return Verdict(ExitKind.BLOCKED, detail, block=Block(BlockScope.POOL, _cause(error), checkable=True))

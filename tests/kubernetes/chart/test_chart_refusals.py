@@ -9,13 +9,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from clusters.chart import CHART, Helm, HelmError, Template, of_kind, shown_values
 
+from springtide.hub_extension.notifications.channels import KINDS
+from springtide.hub_extension.service.settings import ServiceSettings
+from springtide.scheduler.settings import declared
+
 WRONG: dict[str, Any] = {
     "servcie": {},
-    "service": {"prot": 1, "port": 0, "projects": [{"quota": 4}, {"name": "vision", "qouta": 4}]},
+    "service": {
+        "prot": 1,
+        "port": 0,
+        "projects": [{"quota": 4}, {"name": "vision", "qouta": 4}],
+        "settings": {
+            "gracce": 60,
+            "grace": "60",
+            "order": "youngest-first",
+            "keep_days": 0,
+            "accounts": "theirs",
+            "gpu_hour_prices": {"a100": "2"},
+        },
+    },
     "train": {
         "jobs": {"accessModes": ["RWX"]},
         "runAsUser": 0,
@@ -49,6 +66,14 @@ FAULTS = {
     ("/service/port", "minimum: got 0, want 1"),
     ("/service/projects/0", "missing property 'name'"),
     ("/service/projects/1", "additional properties 'qouta' not allowed"),
+    ("/service/settings", "additional properties 'gracce' not allowed"),
+    ("/service/settings/grace", "got string, want number"),
+    ("/service/settings/order", "value must be one of 'first-come', 'least-served'"),
+    ("/service/settings/keep_days", "minimum: got 0, want 0.01"),
+    ("/service/settings/accounts", "'anyOf' failed"),
+    ("/service/settings/accounts", "value must be one of 'own', 'shared'"),
+    ("/service/settings/accounts", "got string, want null"),
+    ("/service/settings/gpu_hour_prices/a100", "got string, want number"),
     ("/train/jobs/accessModes/0", "value must be one of 'ReadWriteOnce', 'ReadWriteMany', 'ReadWriteOncePod'"),
     ("/train/runAsUser", "minimum: got 0, want 1"),
     ("/train/tolerations/0/effect", "value must be one of 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"),
@@ -87,6 +112,14 @@ def test_all_that_no_setting_can_be_is_refused_at_once_by_place_and_name(templat
         template(WRONG)
     told = re.findall(r"at '(.*?)': (.*?)(?: '\^.*)?$", str(refused.value), re.MULTILINE)
     assert {each for each in told if each[1] != "validation failed"} == FAULTS
+
+
+def test_every_default_of_a_setting_of_the_service_is_taken(template: Template) -> None:
+    settings = declared(ServiceSettings, *KINDS)
+    defaults = {setting.name: msgspec.to_builtins(setting.default) for setting in settings}
+    chosen = {"gpu_hour_prices": {"a100": 2}, "account_uids": [1, 2], "email_events": ["paused", "paused"]}
+    for values in (defaults, defaults | chosen | {"log_level": "DEBUG"}):
+        template({"service": {"settings": values}})
 
 
 @pytest.mark.parametrize(

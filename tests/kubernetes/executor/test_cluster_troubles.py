@@ -343,6 +343,13 @@ async def test_a_missing_volume_is_told_in_words(make_bench: Any) -> None:
     await eventually(lambda: not bench.pods(), "the pod is gone")
 
 
+async def test_a_job_without_gpus_starts_where_no_node_has_the_default_of_the_settings(make_bench: Any) -> None:
+    bench = await make_bench(cpu_per_gpu=100.0, memory_per_gpu=1000.0)
+    await bench.up(bench.job(placement=(Worker(0, "", ()),)))
+    resources = bench.pod()["spec"]["containers"][0]["resources"]
+    assert resources["requests"] == {"cpu": "8", "memory": "64Gi"}, "as much as one of the 8 GPUs of its node"
+
+
 async def test_what_the_cluster_forbids_is_told_in_its_words(bench: KubeBench) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "baseline"}
     bench.cluster.request("PATCH", f"/api/v1/namespaces/{bench.namespace}", {"metadata": {"labels": labels}})
@@ -363,7 +370,7 @@ async def test_a_quota_of_the_namespace_that_is_used_up_is_no_failure_of_the_job
     ended = (await bench.run(bench.job(size=3))).exit
     assert ended is not None
     assert ended.kind is ExitKind.BLOCKED
-    assert "exceeded quota" in ended.detail
+    assert ended.detail.startswith("The cluster refused the job's pod: exceeded quota: small, requested: pods=1, ")
     await eventually(
         lambda: {pod["status"]["phase"] for pod in bench.pods()} <= {"Failed", "Pending"}, "all of it ended"
     )

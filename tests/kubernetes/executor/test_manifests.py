@@ -163,6 +163,15 @@ def test_the_defaults_are_no_more_than_what_the_gpus_of_the_node_come_with() -> 
     assert resources["requests"] == {"nvidia.com/gpu": "2", "cpu": "8000m", "memory": "32768Mi"}
 
 
+def test_the_defaults_without_gpus_are_those_of_one_and_no_more_than_a_node_has() -> None:
+    defaults = replace(SETTINGS, cpu_per_gpu=4, memory_per_gpu=16)
+    alone: dict[str, Any] = {"placement": (Worker(0, "", ()),), "workers": 1, "resources": ("",)}
+    resources = pod(defaults, per_gpu=PerGpu(1.5, 6 << 30), **alone)["spec"]["containers"][0]["resources"]
+    assert resources == {"requests": {"cpu": "1500m", "memory": "6144Mi"}, "limits": {"memory": "6144Mi"}}
+    resources = pod(defaults, per_gpu=PerGpu(8.0, 0), **alone)["spec"]["containers"][0]["resources"]
+    assert resources["requests"] == {"cpu": "4000m", "memory": "16384Mi"}
+
+
 def test_another_request_is_another_pod_and_none_is_that_of_earlier_versions() -> None:
     asked = {
         record(cpus=cpus, memory=memory).digest for cpus, memory in ((0.0, 0), (1.0, 0), (2.0, 0), (0.0, 1 << 30))

@@ -48,9 +48,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("status", "message", "kind"),
     [
-        (403, 'pods "st-a-1-0" is forbidden: maximum memory usage per Container is 1Gi', ExitKind.BLOCKED),
-        (422, 'Pod "st-a-1-0" is invalid: spec.priorityClassName: Invalid value', ExitKind.BLOCKED),
-        (422, 'Pod "st-a-1-0" is invalid: spec.containers[0].image: Invalid value: "a b"', ExitKind.REFUSED),
+        (403, "maximum memory usage per Container is 1Gi", ExitKind.BLOCKED),
+        (422, "spec.priorityClassName: Invalid value", ExitKind.BLOCKED),
+        (422, 'spec.containers[0].image: Invalid value: "a b"', ExitKind.REFUSED),
         (413, "Request entity too large: limit is 3145728", ExitKind.REFUSED),
         (404, 'namespaces "train" not found', ExitKind.BLOCKED),
         (400, "the server rejected our request for an unknown reason", ExitKind.BLOCKED),
@@ -62,8 +62,22 @@ def test_only_an_object_that_no_cluster_takes_is_the_fault_of_its_job(
 ) -> None:
     verdict = verdict_of(ApiError(status, "Forbidden", message))
     assert verdict.kind is kind
-    assert message in verdict.detail
+    assert verdict.detail == f"The cluster refused the job's pod: {message}"
     assert (verdict.block is not None) == (kind is ExitKind.BLOCKED)
+
+
+@pytest.mark.parametrize(
+    ("named", "cause"),
+    [
+        ('pods "st-a-1-0" is forbidden: ', "exceeded quota: small, requested: pods=1, limited: pods=1"),
+        ('services "st-a" is forbidden: ', "exceeded quota: small, requested: services=1, limited: services=1"),
+        ('Pod "st-a-1-0" is invalid: ', 'spec.containers[0].image: Invalid value: "a b"'),
+        ('pods "st-a-1-0" is forbidden: ', 'violates PodSecurity "restricted:latest": runAsNonRoot != true'),
+    ],
+)
+def test_a_refusal_names_no_object_of_the_job_that_it_hit(named: str, cause: str) -> None:
+    verdict = verdict_of(ApiError(403, "Forbidden", f"{named}{cause}"))
+    assert verdict.detail == f"The cluster refused the job's pod: {cause}"
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,14 @@ def node(**status: Any) -> ClusterNode:
     return msgspec.convert({**NODE, "status": {**NODE["status"], **status}}, ClusterNode)
 
 
-def pod(uid: str, phase: str = "Running", **requests: str) -> Pod:
+def pod(uid: str, phase: str = "Running", host: str = "gpu-1", **requests: str) -> Pod:
     containers = [
         {"resources": {"requests": {name.replace("gpu", "nvidia.com/gpu"): of}}} for name, of in requests.items()
     ]
     return msgspec.convert(
         {
             "metadata": {"name": uid, "uid": uid},
-            "spec": {"nodeName": "gpu-1", "containers": containers},
+            "spec": {"nodeName": host, "containers": containers},
             "status": {"phase": phase},
         },
         Pod,
@@ -103,6 +103,42 @@ def test_something_is_left_for_a_gpu_also_of_a_full_node() -> None:
     pool.update_node(None, node())
     pool.update_other_pod(None, pod("all", cpu="90", memory="900Gi"))
     assert per_gpu(pool) == PerGpu(0.1, 256 << 20)
+
+
+CPU_NODE = {"cpu": "2", "memory": "7Gi"}
+
+
+def host(name: str, spec: Any = None, **allocatable: str) -> ClusterNode:
+    """A node without GPUs."""
+    status = {"allocatable": allocatable, "conditions": NODE["status"]["conditions"]}
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec or {}, "status": status}, ClusterNode)
+
+
+def test_a_job_without_gpus_has_by_default_no_more_than_one_gpu_comes_with() -> None:
+    pool = inventory(cpu_per_gpu=16, memory_per_gpu=64)
+    assert pool.part_without_gpus() == UNSPECIFIED, "no node is known"
+    pool.update_node(None, node())
+    assert pool.part_without_gpus() == PerGpu(7.9, 62.5 * GIB)
+
+
+def test_a_job_without_gpus_has_by_default_no_more_than_the_roomiest_node_that_takes_it() -> None:
+    pool = inventory(cpu_per_gpu=4, memory_per_gpu=16)
+    pool.update_node(None, host("small", **CPU_NODE))
+    assert pool.part_without_gpus() == PerGpu(2.0, 7 * GIB)
+    taint = {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
+    for spec in (taint, {"unschedulable": True}):
+        pool.update_node(None, host("closed", spec, cpu="64", memory="512Gi"))
+        assert pool.part_without_gpus() == PerGpu(2.0, 7 * GIB)
+    pool.update_other_pod(None, pod("dns", host="small", cpu="500m"))
+    assert pool.part_without_gpus() == PerGpu(1.5, 7 * GIB)
+    pool.update_node(None, host("large", cpu="64", memory="512Gi"))
+    assert pool.part_without_gpus() == PerGpu(64.0, 512 * GIB)
+
+
+def test_nodes_of_the_settings_may_say_what_a_job_without_gpus_has_by_default() -> None:
+    small = {"name": "a", "gpus": 4, "cpus": 10, "memory": "64Gi"}
+    assert inventory(cpu_per_gpu=4, static_nodes=(small,)).part_without_gpus() == PerGpu(2.5, 16 * GIB)
+    assert inventory(static_nodes=({"name": "a", "gpus": 4},)).part_without_gpus() == UNSPECIFIED
 
 
 def test_nodes_of_the_settings_may_say_what_they_have() -> None:

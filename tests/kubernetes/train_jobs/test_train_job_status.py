@@ -102,6 +102,18 @@ def test_only_other_words_are_told_from_other_facts():
     assert not status.same_but_words(running, before)
 
 
+def test_what_happens_later_has_its_moment_as_nobody_counts_on_in_a_status():
+    why = wire.Reason(
+        code="back-off",
+        text="It can run again in 2 s.",
+        headline="Runs again in 2 s.",
+        params={"seconds": 2, "until": NOON + 2},
+    )
+    found = status.of_job(job("queued", reason=why), 1)
+    assert found["reason"] == "It can run again at 2023-11-14 22:13:22 UTC."
+    assert found["headline"] == "Runs again at 2023-11-14 22:13:22 UTC."
+
+
 def test_what_a_terminal_would_obey_is_shown_as_text():
     hostile = "\x1b[31mred\x1b]8;;http://evil\x07 \u202ereversed\nnext"
     found = status.of_job(job("failed", error=hostile), 1)

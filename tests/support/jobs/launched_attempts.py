@@ -44,4 +44,4 @@ def record(
         Node(f"n{place}", 8, resource=name, per_gpu=per_gpu) if name else None
         for place, name in enumerate(resources, 1)
     ]
-    return LaunchRecords(settings, None).make_record(spec(**more), "hub/train:1", home, nodes)
+    return LaunchRecords(settings, None).make_record(spec(**more), "hub/train:1", home, nodes, per_gpu)

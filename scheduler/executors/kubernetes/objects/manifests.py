@@ -47,8 +47,9 @@ class LaunchRecord(msgspec.Struct, frozen=True):
     ``image`` is the image of its pods, ``home`` the volume claim of its user's home (None: no home), ``program``
     the supervisor's path in the volume of jobs, ``digest`` identifies all of these. ``resources``
     are the resources of the workers' GPUs in the order of the placement, empty in records of earlier
-    versions. ``per_gpu`` are the known cores, memory and RDMA for each GPU of a worker, by worker. ``bound``: pods
-    with GPUs are created on their nodes; otherwise the cluster binds them. ``access`` is how they have the home.
+    versions. ``per_gpu`` are the known cores, memory and RDMA for each GPU of a worker, by worker; the most
+    of its default without GPUs. ``bound``: pods with GPUs are created on their nodes; otherwise the cluster binds
+    them. ``access`` is how they have the home.
     """
 
     spec: AttemptSpec
@@ -187,7 +188,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings, *, owner
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         **(_on_node(machine_of(worker.node), bound=record.bound) if worker.gpus else _on_any_node(settings)),
-        "tolerations": pod_tolerations(settings) if worker.gpus else _base_tolerations(settings),
+        "tolerations": pod_tolerations(settings) if worker.gpus else base_tolerations(settings),
         "securityContext": {
             "runAsNonRoot": True,
             "fsGroupChangePolicy": "OnRootMismatch",
@@ -249,10 +250,10 @@ def pod_tolerations(settings: KubernetesSettings) -> list[Object]:
     """Return the tolerations of pods with GPUs, those of the node groups among them."""
     of_groups = (toleration for group in settings.node_groups for toleration in group.get("tolerations", ()))
     of_template = msgspec.to_builtins(settings.pod_template.tolerations)
-    return [*_base_tolerations(settings), *(dict(toleration) for toleration in of_groups), *of_template]
+    return [*base_tolerations(settings), *(dict(toleration) for toleration in of_groups), *of_template]
 
 
-def _base_tolerations(settings: KubernetesSettings) -> list[Object]:
+def base_tolerations(settings: KubernetesSettings) -> list[Object]:
     """Return the tolerations of all pods of jobs: nodes with GPUs are often tainted with a resource's name."""
     keys = [resource for resource in settings.gpu_resources if ANY not in resource]
     own: list[Object] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
@@ -328,7 +329,8 @@ def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -
 def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
     """Return the resources of a worker: the job's request, else the settings' part for each GPU.
 
-    The settings' part is bounded by the GPUs' part of their node, so that the other GPUs stay usable.
+    The settings' part is bounded by the GPUs' part of their node, so that the other GPUs stay usable, and without
+    GPUs by what a node has.
     """
     options, gpus = record.spec.options, len(record.spec.placement[index].gpus)
     per_gpu = record.per_gpu[index] if record.per_gpu else UNSPECIFIED
@@ -376,11 +378,15 @@ def cores(record: LaunchRecord, settings: KubernetesSettings) -> float:
 
 
 def _default(chosen: float | None, most_per_gpu: float, gpus: int, parts: int) -> int:
-    """Return the default of a worker in ``parts`` of the unit of the others, 0 if nothing is ``chosen``."""
+    """Return the default of a worker in ``parts`` of the unit of the others, 0 if nothing is ``chosen``.
+
+    A worker without GPUs has that of one.
+    """
     if not chosen:
         return 0
-    most = floor(most_per_gpu * parts * gpus) if most_per_gpu and gpus else inf
-    return int(min(round(chosen * parts) * max(1, gpus), most))
+    counted = max(1, gpus)
+    most = floor(most_per_gpu * parts * counted) if most_per_gpu else inf
+    return int(min(round(chosen * parts) * counted, most))
 
 
 def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
