@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from product_modules import ROOT
 
-from springtide.widgets import visuals
+from springtide.widgets import browser_modules
 
 VISUALS = ROOT / "widgets/visuals"
 PAGES = ROOT / "hub_extension/pages/static"
@@ -60,7 +60,7 @@ def test_every_module_and_sheet_of_the_picture_language_is_in_a_layer() -> None:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (VISUALS / "notebook").glob("*_widget.js")))
 def test_a_widget_is_one_module_without_imports(name: str) -> None:
-    source = visuals.bundle(f"notebook/{name}")
+    source = browser_modules.bundle(f"notebook/{name}")
     assert not IMPORT.search(source)
     declared = re.findall(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", source, re.MULTILINE)
     assert len(declared) == len(set(declared))

@@ -14,7 +14,7 @@ from pools.pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Submission
-from springtide.widgets import visuals
+from springtide.widgets import browser_modules
 from springtide.widgets.connection import Connection
 from springtide.widgets.display.document import FORM_TYPE
 from springtide.widgets.shared_pool import Pool, backend_of
@@ -176,7 +176,7 @@ def test_where_no_extension_draws_it_the_form_asks_its_kernel(
     pool = Pool(Connection(susan))
     tab = context.new_page()
     tab.expose_function("kernelAnswers", backend_of(pool, dict).answer)
-    tab.evaluate(SHOW, visuals.bundle("notebook/form_widget.js"))
+    tab.evaluate(SHOW, browser_modules.bundle("notebook/form_widget.js"))
     expect_words(tab, "reason", "Define a function in a cell and run it")
     form(tab).get_by_label("GPUs", exact=True).fill("4")
     expect_words(tab, "estimate", "It would start now on 4 GPUs: 2 within the quota, 2 borrowed.")

@@ -15,7 +15,7 @@ from springtide.scheduler.client.descriptions import facts
 from springtide.scheduler.model import PRIORITIES
 from springtide.scheduler.wire import JobEnvironment
 from springtide.scheduler.wording import size
-from springtide.widgets import visuals
+from springtide.widgets import browser_modules
 
 TIMES = Path(__file__).parents[1] / "scheduler/times.json"
 """The cases that the sentences of the service are tested with as well."""
@@ -957,7 +957,7 @@ def test_it_fits_a_phone(gallery: Page) -> None:
 def test_the_bundled_card_works_as_a_notebook_widget(gallery: Page) -> None:
     job = gallery.evaluate("gallery.jobs.running")
     traits = {"job": job, "points": [], "log": "hello\n", "notice": "", "colour": 3, "simulated": True}
-    gallery.evaluate(WIDGET, [visuals.bundle("notebook/card_widget.js"), traits])
+    gallery.evaluate(WIDGET, [browser_modules.bundle("notebook/card_widget.js"), traits])
     card = gallery.locator("#cell").get_by_test_id("job-card")
     expect(card.get_by_test_id("job-state")).to_have_text("Running")
     card.get_by_test_id("job-pause").click()
@@ -972,7 +972,7 @@ def test_a_card_asks_whether_it_missed_anything_until_all_of_an_ended_job_is_the
     job = gallery.evaluate("gallery.jobs.running")
     traits = {"job": {**job, "state": "succeeded"}, "points": [], "log": "", "notice": "", "version": 7}
     gallery.clock.install()
-    gallery.evaluate(WIDGET, [visuals.bundle("notebook/card_widget.js"), traits])
+    gallery.evaluate(WIDGET, [browser_modules.bundle("notebook/card_widget.js"), traits])
 
     gallery.clock.run_for(6_000)
     assert gallery.evaluate("model.sent") == [{"shown": 7}]
@@ -1000,7 +1000,7 @@ SLOW = """() => {
 def test_what_the_kernel_says_gets_past_a_loader_that_has_given_up(gallery: Page) -> None:
     gallery.evaluate(SLOW)
     traits = {"identity": "mine", "pool": gallery.evaluate("gallery.pool()"), "me": {}}
-    gallery.evaluate(WIDGET, [visuals.bundle("notebook/pool_widget.js"), traits])
+    gallery.evaluate(WIDGET, [browser_modules.bundle("notebook/pool_widget.js"), traits])
     gallery.wait_for_function("window.say !== undefined")
     gallery.evaluate("say('news')")
     assert gallery.evaluate("whole.heard") == ["news"]
@@ -1008,7 +1008,7 @@ def test_what_the_kernel_says_gets_past_a_loader_that_has_given_up(gallery: Page
 
 def test_the_bundled_pool_works_as_a_notebook_widget(gallery: Page) -> None:
     traits = {"pool": gallery.evaluate("gallery.pool()"), "me": {"projects": [{"name": "nlp"}]}}
-    gallery.evaluate(WIDGET, [visuals.bundle("notebook/pool_widget.js"), traits])
+    gallery.evaluate(WIDGET, [browser_modules.bundle("notebook/pool_widget.js"), traits])
     cell = gallery.locator("#cell")
     expect(cell.get_by_test_id("pool-cell")).to_have_count(8)
     expect(cell.get_by_test_id("glance-nlp")).to_have_attribute("data-mine", "true")
@@ -1016,7 +1016,7 @@ def test_the_bundled_pool_works_as_a_notebook_widget(gallery: Page) -> None:
 
 
 def test_all_modules_fit_into_one_bundle(gallery: Page) -> None:
-    source = visuals.bundle(
+    source = browser_modules.bundle(
         *("views/job_card.js", "views/log_view.js", "views/pool_glance.js"),
         *("charts/pool_bar.js", "charts/project_bar.js", "charts/tide_chart.js"),
     )
@@ -1029,7 +1029,7 @@ def test_all_modules_fit_into_one_bundle(gallery: Page) -> None:
         source,
     )
     assert {"renderJobCard", "renderPoolBar", "renderTideChart", "renderLog"} <= set(names)
-    assert ".st-card" in visuals.stylesheet()
+    assert ".st-card" in browser_modules.stylesheet()
 
 
 @pytest.mark.parametrize(

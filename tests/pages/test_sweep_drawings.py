@@ -8,7 +8,7 @@ import pytest
 from browsers.widget_host import WIDGET
 from playwright.sync_api import Locator, Page, expect
 
-from springtide.widgets import visuals
+from springtide.widgets import browser_modules
 
 SECTIONS = ["sweeps", "rows"]
 DASH = "\N{EN DASH}"
@@ -403,7 +403,7 @@ def test_cards_of_sweeps_are_not_wider_than_the_page(gallery: Page, width: int) 
 def test_the_bundled_card_shows_a_sweep_in_a_notebook(gallery: Page) -> None:
     shown = gallery.evaluate("gallery.sweeps.running")
     traits = {"job": shown["job"], "trials": None, "points": [], "log": "", "notice": "", "colour": 3}
-    gallery.evaluate(WIDGET, [visuals.bundle("notebook/card_widget.js"), traits])
+    gallery.evaluate(WIDGET, [browser_modules.bundle("notebook/card_widget.js"), traits])
     card = gallery.locator("#cell").get_by_test_id("job-card")
     expect(card.get_by_test_id("sweep-standing")).to_contain_text("24 of 60 trials")
     card.scroll_into_view_if_needed()  # below all others, where nothing is drawn

@@ -15,7 +15,7 @@ import traitlets
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, PoolView
-from springtide.widgets import visuals
+from springtide.widgets import browser_modules
 from springtide.widgets.connection import Connection
 from springtide.widgets.display.document import job_data
 from springtide.widgets.display.feed import CardFeed, PoolFeed
@@ -103,8 +103,8 @@ class _Live(anywidget.AnyWidget):
 class Card(_Live):
     """The live card of one job or sweep. Each action of its buttons runs on its own thread."""
 
-    _esm = visuals.bundle("notebook/card_widget.js")
-    _css = visuals.stylesheet()
+    _esm = browser_modules.bundle("notebook/card_widget.js")
+    _css = browser_modules.stylesheet()
 
     job = traitlets.Dict().tag(sync=True)
     points: traitlets.List[Any] = traitlets.List().tag(sync=True)
@@ -139,8 +139,8 @@ class Card(_Live):
 class PoolCard(_Live):
     """The pool at a glance, live."""
 
-    _esm = visuals.bundle("notebook/pool_widget.js")
-    _css = visuals.stylesheet()
+    _esm = browser_modules.bundle("notebook/pool_widget.js")
+    _css = browser_modules.stylesheet()
 
     pool = traitlets.Dict().tag(sync=True)
     me = traitlets.Dict().tag(sync=True)

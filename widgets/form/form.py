@@ -12,7 +12,7 @@ import ipywidgets
 import traitlets
 
 from springtide.scheduler.client import Client
-from springtide.widgets import visuals
+from springtide.widgets import browser_modules
 from springtide.widgets.connection import Connection
 from springtide.widgets.display.card import card
 from springtide.widgets.display.document import form_output
@@ -49,8 +49,8 @@ class JobForm:
 class FormWidget(anywidget.AnyWidget):
     """The form where only the kernel can draw it. Each message is a request, answered on its own thread."""
 
-    _esm = visuals.bundle("notebook/form_widget.js")
-    _css = visuals.stylesheet()
+    _esm = browser_modules.bundle("notebook/form_widget.js")
+    _css = browser_modules.stylesheet()
 
     identity = traitlets.Unicode().tag(sync=True)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from springtide.widgets import visuals
+from springtide.widgets import browser_modules
 
 SHOW = """
 async ([source, name, traits]) => {
@@ -26,4 +26,4 @@ async ([source, name, traits]) => {
 
 def show_widget(page: Page, module: str, name: str, traits: dict[str, Any]) -> None:
     """Draw the widget ``name`` of a module of the picture language; `window.model` plays its kernel."""
-    page.evaluate(SHOW, [visuals.bundle(module), name, traits])
+    page.evaluate(SHOW, [browser_modules.bundle(module), name, traits])

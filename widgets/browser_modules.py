@@ -1,4 +1,4 @@
-"""The picture language: plain ES modules and style sheets, the same for notebook cards and pages.
+"""The picture language in ``visuals``: plain ES modules and style sheets, the same for notebook cards and pages.
 
 Pages are served the files as they are. A notebook's card is one module made of them by `bundle`. The folders, from
 the lowest to the highest: ``base`` (elements, words, marks), ``charts``, ``outputs`` (the files of a
@@ -11,7 +11,9 @@ from __future__ import annotations
 import posixpath
 import re
 from importlib.resources import files
+from typing import Final
 
+VISUALS: Final = files(__package__) / "visuals"
 _IMPORT = re.compile(r'^import \{[^}]*\} from "(\.{1,2}/[a-z_/]+\.js)";\n', re.MULTILINE)
 _SHEETS = ("tokens.css", "bars.css", "card.css", "charts.css", "sweep.css", "form.css")
 
@@ -19,8 +21,8 @@ _SHEETS = ("tokens.css", "bars.css", "card.css", "charts.css", "sweep.css", "for
 def bundle(*names: str) -> str:
     """Return one ES module of the named modules and all they import, each before those that import it.
 
-    Names are paths in this folder. Import lines are dropped, so top-level names are unique across all modules.
-    Raise `FileNotFoundError` for a module that does not exist, and `ImportError` for a circle.
+    Names are paths in `VISUALS`. Import lines are dropped, so top-level names are unique across all modules.
+    Raises `FileNotFoundError` for a module that does not exist, and `ImportError` for a circle.
     """
     placed: dict[str, str] = {}
     for name in names:
@@ -45,4 +47,4 @@ def _place(name: str, placed: dict[str, str], importers: tuple[str, ...]) -> Non
 
 
 def _text(name: str) -> str:
-    return files(__package__).joinpath(*name.split("/")).read_text(encoding="utf-8")
+    return VISUALS.joinpath(*name.split("/")).read_text(encoding="utf-8")
