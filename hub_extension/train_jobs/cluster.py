@@ -24,9 +24,13 @@ CLAIMED_FOR: Final = "springtide.io/claimed-for"
 """Annotations: the pool that has claimed a train job, and the user for whom it submitted the job."""
 
 
-def claimed_by(metadata: Mapping[str, Any]) -> str | None:
-    """Return the pool that has claimed a train job, if any."""
-    return (metadata.get("annotations") or {}).get(CLAIMED_BY)
+def claimed_elsewhere(job: Object, pool: str) -> bool:
+    """Return whether another pool has claimed a train job.
+
+    A claim comes with the finalizer, and leaves a job's id in the status: people may write the annotation, too.
+    """
+    claimed = (job["metadata"].get("annotations") or {}).get(CLAIMED_BY) not in {None, pool}
+    return claimed and (finalized(job["metadata"]) or "jobId" in (job.get("status") or {}))
 
 
 def finalized(metadata: Mapping[str, Any]) -> bool:

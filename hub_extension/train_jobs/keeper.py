@@ -8,7 +8,7 @@ from typing import Final
 
 from springtide.hub_extension.train_jobs import happenings, status
 from springtide.hub_extension.train_jobs.announcer import Announcer
-from springtide.hub_extension.train_jobs.cluster import Cluster, claimed_by, finalized
+from springtide.hub_extension.train_jobs.cluster import Cluster, claimed_elsewhere, finalized
 from springtide.hub_extension.train_jobs.converter import Converter, job_of
 from springtide.hub_extension.train_jobs.happenings import Happening
 from springtide.hub_extension.train_jobs.kinds import SPRINGTIDE_JOB, TRAIN_JOB, Kind
@@ -79,12 +79,18 @@ class Keeper:
         try:
             if entry.gone or entry.deleting:
                 await self._end(entry)
-            elif claimed_by(entry.metadata) in {None, self._pool}:
+            elif await self._is_ours(entry):
                 await self._keep_existing(entry)
         except ApiError as error:
             if error.status in ELSEWHERE:
                 await self._look_again(entry)
             raise
+
+    async def _is_ours(self, entry: Entry) -> bool:
+        """Return whether this pool has the job of a train job, or no other pool has claimed it."""
+        if entry.job is None and claimed_elsewhere(entry.object, self._pool):
+            return await self._job_of(entry) is not None
+        return True
 
     # ---------- while the object exists
 
@@ -121,7 +127,7 @@ class Keeper:
             await self._show_refusal(entry, entry.refusal)
 
     async def _show_job(self, entry: Entry, job: wire.Job) -> None:
-        if not JobState(job.state).final and not finalized(entry.metadata):
+        if not JobState(job.state).final:
             entry.see(await self._cluster.claim(entry.object, self._pool, job.user))
         wished = suspended(entry.object)
         if wished != bool(entry.status.get("suspended")):

@@ -52,6 +52,11 @@ CLUSTER_WIDE = {
 }
 FINALIZER = "springtide.io/recorded"
 TRAIN_JOBS = "springtidejobs.springtide.io"
+READ_FILE = re.compile(
+    r"kubectl -n springtide get configmap (?P<name>\S+) "
+    r"-o jsonpath='\{\.data\.(?P<key>(?:\w|\\\.)+)\}' > (?P<file>\S+)"
+)
+"""A command that writes one file of a ConfigMap; jsonpath wants dots in the name of a file escaped."""
 
 
 @pytest.fixture(scope="module")
@@ -481,6 +486,29 @@ def test_a_changed_definition_of_train_jobs_is_applied_by_the_command_of_the_gui
         spec = {**before["spec"]}
         current = cluster.request("GET", path)
         cluster.request("PUT", path, {**current, "spec": spec})
+
+
+def test_the_commands_of_the_docs_write_the_configuration_of_the_service_that_doctor_reads(
+    cluster: Cluster, release: Release, tmp_path: Path
+) -> None:
+    commands = [
+        line
+        for page in sorted(GUIDE.parent.rglob("*.md"))
+        for line in page.read_text().splitlines()
+        if line.startswith("kubectl") and "get configmap" in line
+    ]
+    written = set()
+    for command in commands:
+        found = READ_FILE.fullmatch(command)
+        assert found, command
+        path = f"/api/v1/namespaces/{release.namespace}/configmaps/{found['name']}"
+        data = cluster.request("GET", path)["data"]
+        (tmp_path / found["file"]).write_text(data[found["key"].replace("\\.", ".")])
+        written.add(found["file"])
+    (read,) = re.findall(r"^springtide doctor --config (\S+)$", GUIDE.read_text(), re.MULTILINE)
+    assert written == {read, "service.json"}
+    settings = PyFileConfigLoader(read, path=str(tmp_path)).load_config().Springtide
+    assert (settings.executor, settings.kubernetes["namespace"]) == ("kubernetes", release.namespace)
 
 
 def test_an_old_cluster_is_refused_in_words(helm_there: Helm) -> None:

@@ -219,7 +219,8 @@ async def test_a_namespace_that_another_pool_serves_is_left_alone(pool, team):
 
 async def test_a_new_one_that_waits_for_its_train_job_gets_a_job_as_soon_as_that_is_gone(pool, team):
     claim = {"springtide.io/claimed-by": "other", "springtide.io/claimed-for": USER}
-    old = await team.earlier.apply(metadata={"annotations": claim})
+    held = {"annotations": claim, "finalizers": ["springtide.io/cancel"]}
+    old = await team.earlier.apply(metadata=held)
     await team.apply(metadata={"annotations": {EARLIER: old["metadata"]["uid"]}})
     async with asyncio.timeout(PATIENCE_S):
         while not pool.front._ledger.of_name:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from springtide.scheduler import wire
 
+CLAIM = {"springtide.io/claimed-by": "another"}
+
 
 async def test_the_namespaces_user_is_whose_jobs_they_are(pool, team):
     annotations = {"metadata": {"annotations": {"springtide.io/user": "susan"}}}
@@ -38,11 +40,27 @@ async def test_a_forged_status_gives_no_power_over_others_jobs(pool, team):
 async def test_another_pools_namespace_is_left_alone_until_it_is_ours(pool, team):
     await team.label(pool="another")
     await team.apply()
-    await team.apply("claimed", metadata={"annotations": {"springtide.io/claimed-by": "another"}})
+    claim = {"annotations": CLAIM, "finalizers": ["springtide.io/cancel"]}
+    await team.apply("claimed", metadata=claim)
     await team.label(pool=pool.name)
     found = await team.until("running")
     assert found["metadata"]["annotations"]["springtide.io/claimed-by"] == pool.name
     assert "status" not in await team.get("claimed")
+
+
+async def test_a_claim_that_somebody_writes_holds_up_nothing(pool, team):
+    await team.apply("written", metadata={"annotations": CLAIM})
+    await team.until("running", "written")
+    await team.patch("written", {"metadata": {"annotations": CLAIM}})
+    await team.until_true(
+        lambda found: found["metadata"]["annotations"]["springtide.io/claimed-by"] == pool.name, "written"
+    )
+    await pool.stop()
+    await team.patch("written", {"metadata": {"annotations": {**CLAIM, "springtide.io/claimed-for": "joe"}}})
+    team.let("written")
+    await pool.start()
+    await team.until("succeeded", "written")
+    assert len(await pool.jobs()) == 1
 
 
 async def test_rights_in_one_namespace_are_enough(narrow_pool, team):
