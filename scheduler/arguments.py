@@ -64,7 +64,7 @@ _BRACKETS: Final = ("[]", "()")
 _SEPARATOR = re.compile(r"[\s,()\[\]{}'\"]")
 """A letter that separates values in a list of a command, or quotes them."""
 _STANDS_FOR = re.compile(r"(?i:none|null)|\$?\{.*\}")
-"""Texts that stand for no value, or for one that the program looks up, so that their type is unknown."""
+"""Texts that mean no value, or one that the program looks up, so that their type is unknown."""
 _SWITCHES: Final = {"true": True, "True": True, "false": False, "False": False}
 _SECRET_NAME = re.compile(
     r"passw|passphrase|secret|credential|aikey|apikey|accesskey|privatekey|bearer|(?<![a-z])pwd(?![a-z])",
@@ -644,7 +644,7 @@ def _without(argv: Sequence[str], name: str) -> list[str]:
 
 
 def _unquoted(text: str) -> str:
-    """Return what a typed text stands for: one in quotes is the text between them, as in a shell."""
+    """Return the value of a typed text: one in quotes is the text between them, as in a shell."""
     if len(text) < 2 or text[0] != text[-1] or text[0] not in "'\"":
         return text
     try:
@@ -662,13 +662,14 @@ def _quoted(text: str) -> str:
 def _of_one_type(each: _Found, text: str) -> str:
     """Return the new value of an argument of a command. Raises `BadArgument` for a text in place of a number."""
     before, after = _type_words(read(each.texts[0])), _type_words(read(text))
-    is_same = before in {_TEXT, after} or (before == _NUMBER_WORDS and _is_number(text))
+    is_same = before in {_TEXT, after} or (before == _NUMBER_WORDS and is_number(text))
     if not is_same and not _STANDS_FOR.fullmatch(text):
         raise _other_type(each.name, " ".join(each.texts), before, text, after)
     return text
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether Python reads a text as a number."""
     try:
         float(text)
     except ValueError:

@@ -361,7 +361,7 @@ class _Run:
     """One simulation of the policy.
 
     At its end no job was running if it is ``idle``, and one that never ends if it is ``endless``. ``overdue`` are
-    the jobs whose GPUs are held by attempts of which nobody knows when they have stopped.
+    the jobs whose GPUs are held by attempts that stop at an unknown time.
     """
 
     starts: Mapping[str, float]

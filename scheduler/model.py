@@ -60,7 +60,7 @@ FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 LIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.PAUSING})
 
 CANCEL: Final = "cancel"
-"""Why a job ends for good: somebody has cancelled it."""
+"""Why a job ends for good: it was cancelled."""
 TIME_LIMIT: Final = "time-limit"
 """Why a job ends for good: it has reached its time limit."""
 CANCELLING: Final = "cancelling"

@@ -34,7 +34,7 @@ class NotificationEvent(StrEnum):
     BUDGET = "budget"
     """A project that the person leads, or any of the pool for its admins, has spent most or all of its budget."""
     REQUEST = "request"
-    """Somebody asks for what the person may grant as a lead, or a request of the person's own was decided."""
+    """A request that the person may grant as a lead was made, or a request of the person's own was decided."""
     REPORT = "report"
     """The report of a month: of the pool for its admins, of their projects for leads."""
 

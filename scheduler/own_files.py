@@ -1,4 +1,4 @@
-"""Directories and files of a state directory: made, and given their modes, without following a link.
+"""Directories and files of a state directory: made and given their modes without following a link, locked, synced.
 
 The target of a link in their place may belong to any user, and would get the mode meant for the pool's own files.
 """
@@ -6,6 +6,7 @@ The target of a link in their place may belong to any user, and would get the mo
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from contextlib import suppress
@@ -56,3 +57,21 @@ def keep_from_others(path: Path) -> None:
             os.chmod(f"/proc/self/fd/{file}", 0o600)  # noqa: PTH101 - an open file
     finally:
         os.close(file)
+
+
+def try_lock(file: int) -> bool:
+    """Lock an open file or directory for this process alone; return False if another one has a lock on it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def sync_directory(path: Path) -> None:
+    """Write the names of a directory's files to its disk. Raises `OSError`."""
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

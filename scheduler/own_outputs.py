@@ -68,7 +68,7 @@ def problem(pattern: str) -> str:
 def matches(path: str, pattern: str) -> bool:
     """Return whether a relative path matches a pattern; names with a leading dot need one in the pattern.
 
-    ``*`` and ``?`` stand for characters of a name, ``**`` for any number of folders. The time is linear in the
+    ``*`` and ``?`` match characters of a name, ``**`` for any number of folders. The time is linear in the
     lengths of both: patterns and paths are not trusted.
     """
     parts = path.split("/")

@@ -104,7 +104,7 @@ class Member:
 
 
 class MemberRef(Struct, frozen=True, kw_only=True):
-    """The member and the generation, from 1, that a trial stands for; it trains up to the step ``until``.
+    """The member and the generation, from 1, of a trial; it trains up to the step ``until``.
 
     ``parent`` is the trial whose last checkpoint it continues from, None in the first generation; ``copied_from``
     is the member of that trial, None if it is the same one.

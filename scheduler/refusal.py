@@ -9,7 +9,7 @@ from springtide.scheduler.wording import given, is_printable
 UNKNOWN: Final = "not_found"
 """Code of a refusal: the job does not exist, or the caller may not see it."""
 CHANGED: Final = "changed"
-"""Code of a refusal: somebody has changed the thing since the caller saw it."""
+"""Code of a refusal: the thing has changed since the caller saw it."""
 UNKNOWN_PROJECT: Final = "unknown_project"
 """Code of a refusal: there is no project of the name."""
 DELETED: Final = "deleted"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,13 +9,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
+from springtide.scheduler.own_files import try_lock
+
 PLAIN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class ScratchFolder:
     """A new folder in ``there``, for its owner alone; its name begins with ``prefix``.
 
-    Its process locks it as long as it lives. Folders with this prefix that nobody locks are removed: their
+    Its process locks it as long as it lives. Folders with this prefix that are not locked are removed: their
     processes were killed.
     """
 
@@ -26,9 +27,9 @@ class ScratchFolder:
             self.path = Path(mkdtemp(prefix=prefix, dir=there))
             self._lock = os.open(self.path, PLAIN)
             try:
-                is_own = _is_locked(self._lock)
+                is_own = try_lock(self._lock)
             except OSError:
-                is_own = True  # a file system without locks: nobody takes it for one that was left
+                is_own = True  # a file system without locks: it is not taken for one that was left
             if is_own and self.path.exists():
                 break
             os.close(self._lock)  # another process has taken it for one that was left
@@ -42,7 +43,7 @@ class ScratchFolder:
 def _remove_left_over(there: Path, prefix: str) -> None:
     for path in there.glob(f"{prefix}*"):
         with suppress(OSError), _opened(path) as folder:
-            if os.fstat(folder).st_uid == os.geteuid() and _is_locked(folder):
+            if os.fstat(folder).st_uid == os.geteuid() and try_lock(folder):
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -53,12 +54,3 @@ def _opened(path: Path) -> Iterator[int]:
         yield folder
     finally:
         os.close(folder)
-
-
-def _is_locked(folder: int) -> bool:
-    """Lock an open folder, and return whether nobody else has."""
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -43,7 +43,7 @@ def is_closed(node: Node, now: float) -> bool:
 def run_time_left(job: Job) -> float:
     """Return for how many seconds the job runs from its next start, as far as that is known.
 
-    Of a job that cannot be paused only its time limit is known: it would lose all work if it ran longer than
+    If it cannot be paused, only its time limit is known: it would lose all work if it ran longer than
     jobs usually do. Infinity without one.
     """
     return min(_left(job), default=UNKNOWN_RUN_TIME if job.preemptible else inf)

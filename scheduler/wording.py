@@ -307,7 +307,7 @@ def exact(at: float, zone: tzinfo | None = None) -> str:
 
 
 def is_short(start: float, end: float) -> bool:
-    """Return whether two times are so near to each other that they are told apart by their seconds."""
+    """Return whether two times are so near to each other that only their seconds differ."""
     return abs(end - start) < 60
 
 

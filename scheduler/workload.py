@@ -42,7 +42,7 @@ class Workload(Enum):
 
     TRAINING = Rules()
     SWEEP = Rules(runs=False, learnt=False)
-    """Many trials, each a job; the sweep stands for them."""
+    """Many trials, each a job; the sweep represents them."""
     TRIAL = Rules(announced=False)
     TEST_RUN = Rules(announced=False, learnt=False, saves=False, passes_at_limit=True)
     """A short run of another job's code, which waits for it."""

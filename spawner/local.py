@@ -202,8 +202,8 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
         """Return the underlying spawner's status.
 
         Another process with the pid of an ended notebook is ignored. A running server without a process in the
-        hub's state, because the hub ended while it started, is taken over. Once the server was known, what is
-        found is no server, but what the server has left behind.
+        hub's state, because the hub ended while it started, is taken over. Once the server was known, a process
+        that is found is no server, but one that the server has left behind.
         """
         if self.proc is None and not self._reserving and not self._is_known():
             self.pid = 0

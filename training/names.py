@@ -171,7 +171,7 @@ def _finder(payload: Payload) -> Callable[[str], Any]:
 
 
 class Namespace(Dict[str, Any]):
-    """Stands for the variables of a module while they are pickled; loaded, it is those of the job's module."""
+    """Replaces the variables of a module while they are pickled; loaded, it is those of the job's module."""
 
     def __init__(self, module: str) -> None:
         super().__init__()

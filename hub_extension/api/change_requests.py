@@ -107,7 +107,7 @@ async def _one(call: Call, number: int) -> ChangeRequestView:
 
 
 def _with_obstacle(call: Call, view: ChangeRequestView) -> ChangeRequestView:
-    """Return a request with what is in its way in the hub, unless something is in its way in the pool."""
+    """Return a request with its obstacle in the hub, unless it has one in the pool."""
     if view.state != PENDING or view.obstacle or not isinstance(view.wanted, MembershipWanted):
         return view
     try:

@@ -56,7 +56,7 @@ class HubConfiguration:
         return Memberships(members, self.managed_groups, self.configured_groups)
 
     def why_locked(self) -> str:
-        """Return why nobody's groups can be changed here, empty if they can."""
+        """Return why groups of the hub cannot be changed here, empty if they can."""
         if not self.managed_groups:
             return ""
         why = "The hub's authenticator decides who is in which group: the next log-in would undo a change."

@@ -1,7 +1,7 @@
 """Calls about the pool as a file: projects, people and rules, to be kept under version control.
 
 The store changes in one transaction. The members of groups are the hub's: people are removed before it, so that a
-hub that refuses is noticed first, and added after it. In between nobody has more build quota than before or after.
+hub that refuses is noticed first, and added after it. In between no one has more build quota than before or after.
 """
 
 from __future__ import annotations

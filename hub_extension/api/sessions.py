@@ -42,5 +42,5 @@ def check_may_enter(call: Call, job: Job) -> None:
     if permissions.owns(call.caller, job.user):
         message = f"You are no longer in project {given(job.project)}, on whose account the job runs."
         raise Refusal(403, "forbidden", message)
-    message = f"The job is {job.user}'s; nobody else may open a terminal or run a command in it."
+    message = f"The job is {job.user}'s; others may not open a terminal or run a command in it."
     raise Refusal(403, "forbidden", message)

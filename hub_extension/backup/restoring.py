@@ -18,6 +18,7 @@ from springtide.hub_extension.backup.archive import BackupError, Manifest, read_
 from springtide.hub_extension.backup.contents import BUNDLES, DATABASE, DATABASES, DUMP, JOBS
 from springtide.hub_extension.backup.postgresql import check_dump, locked_database, replace_database
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
+from springtide.scheduler.own_files import sync_directory
 from springtide.scheduler.store import StoreLockedError
 from springtide.scheduler.store.copying import check_copy
 from springtide.scheduler.store.opening import LOCK_SUFFIX, FileLock
@@ -144,7 +145,7 @@ def _put_in_place(room: Path, state: Path, store: Path | URL, manifest: Manifest
             replaced.add(root / aside)
             _set_aside(target, root / aside / target.relative_to(root), database=name in DATABASES)
         beside.replace(target)
-        _sync(target.parent)
+        sync_directory(target.parent)
     kept_dump = state / aside / DUMP
     if isinstance(store, URL) and DUMP in manifest.files and replace_database(store, room / DUMP, kept_dump):
         replaced.add(kept_dump.parent)
@@ -183,11 +184,3 @@ def _set_aside(target: Path, kept: Path, *, database: bool) -> None:
     for suffix in SIDECARS if database else ():
         with suppress(FileNotFoundError):
             target.with_name(f"{target.name}{suffix}").rename(f"{kept}{suffix}")
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

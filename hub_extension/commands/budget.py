@@ -23,7 +23,7 @@ HEADER = ("PROJECT", "MONTH", "SPENT", "BUDGET", "PART", "BEYOND IT")
     type=click.Choice(["tell", "no-borrowing", "last"]),
     default="tell",
     show_default=True,
-    help="What happens once it is spent: people are told, jobs run only within the quota, or go last beyond it.",
+    help="Effect once it is spent: people are notified, jobs run only within the quota, or go last beyond it.",
 )
 @click.option("--remove", is_flag=True, help="Take the budget away.")
 @json_option

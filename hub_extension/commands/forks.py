@@ -132,7 +132,7 @@ def _own_command(first: Job, typed: Typed) -> tuple[str, ...]:
         msg = f"{error.message} {error.hint}".strip()
         raise click.UsageError(msg) from error
     if any(HIDDEN in word for word in words):
-        msg = f"The command of job {first.id} has hidden values, which nobody is shown. Give it after --."
+        msg = f"The command of job {first.id} has hidden values, which are never shown. Give it after --."
         raise click.UsageError(msg)
     return tuple(words)
 

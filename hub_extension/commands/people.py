@@ -26,7 +26,7 @@ def people(*, projects: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print_table(HEADER, _rows(found), empty="Nobody is in a project yet.")
+    print_table(HEADER, _rows(found), empty="No project has members yet.")
 
 
 def _of_projects(admin: Admin, names: Sequence[str]) -> Admin:

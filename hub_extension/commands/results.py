@@ -147,7 +147,7 @@ class NumberError(ValueError):
 
 
 def read(content: bytes) -> Any:
-    """Return the value that a text of JSON stands for. Raises `ValueError` for another text, and `NumberError`."""
+    """Return the value of a text of JSON. Raises `ValueError` for another text, and `NumberError`."""
     with _long_numbers():
         return json.loads(content, parse_int=_whole, parse_float=_finite)
 

@@ -74,7 +74,7 @@ def export(
 ) -> None:
     """Export jobs for other tools: springtide runs export --mine --tag paper --to mlflow.
 
-    For MLflow and W&B a sweep stands for its trials, and each job is exported once: a second export adds only the
+    For MLflow and W&B a sweep means its trials, and each job is exported once: a second export adds only the
     reports that are new. An MLflow server that asks for credentials gets those of MLFLOW_TRACKING_USERNAME and
     MLFLOW_TRACKING_PASSWORD, or of MLFLOW_TRACKING_TOKEN. Later `wandb sync` sends the runs of the folder.
     """

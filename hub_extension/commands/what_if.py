@@ -175,7 +175,7 @@ def _show(found: PastComparison) -> None:
     header = ("PROJECT", "WAIT 50 %", "WAIT 95 %", "FINISHED", "GPU h", "UTILISATION", "PAUSES", "LOST h", cost)
     print_table(header, _rows(found.unchanged, found.changed), empty="No jobs.")
     click.echo("")
-    click.echo("What was recorded → the pool as it was, simulated:")
+    click.echo("The record → the pool as it was, simulated:")
     print_table(header, _rows(found.recorded, found.unchanged), empty="No jobs.")
     for note in filter(None, (found.deviation, *found.notes)):
         say(note)

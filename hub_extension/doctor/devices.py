@@ -47,7 +47,7 @@ async def read_devices(api: Api, settings: KubernetesSettings) -> Devices:
 
 
 async def read_claims(api: Api, settings: KubernetesSettings) -> ClaimedDevices:
-    """Return who has the driver's devices; nobody without a DeviceClass. Raises `ApiError`."""
+    """Return who has the driver's devices; empty without a DeviceClass. Raises `ApiError`."""
     claimed = ClaimedDevices(settings.device_driver, settings.pool, settings.claim_namespaces)
     if settings.device_class is not None:
         found, _ = await api.list(RESOURCE_CLAIMS)

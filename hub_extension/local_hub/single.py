@@ -119,7 +119,7 @@ def share_out(c: Config, settings: Mapping[str, Any], *, prepared: SharedOut) ->
 def _people(c: Config) -> tuple[str, ...]:
     """Return the demonstration's people whom the configuration names.
 
-    People of another authenticator may be called like them: their names let nobody in, and make nobody an admin.
+    People of another authenticator may be called like them: their names let no one in and make no one an admin.
     """
     if not _shares_password(c.JupyterHub.authenticator_class):
         for name, people in (("allowed_users", set(demo.NAMES)), ("admin_users", {demo.ADMIN})):

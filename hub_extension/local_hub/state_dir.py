@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import itertools
 import json
 import os
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from springtide.scheduler.executors.supervisor.table import ENDED, process
-from springtide.scheduler.own_files import keep_from_others, make_own_directory
+from springtide.scheduler.own_files import keep_from_others, make_own_directory, try_lock
 from springtide.scheduler.wording import size
 
 ROOM = 1 << 20
@@ -124,7 +123,7 @@ class StateDir:
         """
         deadline = time.monotonic() + LOCK_PATIENCE_S
         with os.fdopen(os.open(self.hub / "up.lock", LOCK, 0o600), "a+") as lock:
-            while not _locked(lock.fileno()):
+            while not try_lock(lock.fileno()):
                 lock.seek(0)
                 holder = lock.read().strip()
                 if not _has_ended(holder) or time.monotonic() > deadline:
@@ -202,14 +201,6 @@ def _outgoing_ports() -> range:
     except (OSError, ValueError):
         return range(0)
     return range(first, last + 1) if first > LOWEST_PORT or last < HIGHEST_PORT else range(0)
-
-
-def _locked(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _has_ended(pid: str) -> bool:

@@ -81,7 +81,7 @@ def repeats(old: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
 def changed_since(found: Mapping[str, Any], old: Mapping[str, Any], own: set[int]) -> Object | None:
     """Return the changes of a SpringtideJob after a change of its TrainJob, None without any.
 
-    Its own fields stay if somebody has changed them: its generation is then neither the first nor one of ``own``.
+    Its own fields stay if they have been changed: its generation is then neither the first nor one of ``own``.
     """
     generation = found["metadata"].get("generation", FIRST_GENERATION)
     if generation != FIRST_GENERATION and generation not in own:

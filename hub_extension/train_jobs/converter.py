@@ -1,7 +1,7 @@
 """Replaces TrainJobs by SpringtideJobs that go on with their jobs.
 
 The steps: a SpringtideJob is created; it gets the status; the job gets its uid as key, in the store; the TrainJob
-is deleted, if nobody has changed it. A service that dies between two of them goes on where it was, by what it
+is deleted, if it is unchanged. A service that dies between two of them goes on where it was, by what it
 finds: the job answers to one of the two uids at any time, and no SpringtideJob gets a job of its own while the
 TrainJob that it succeeds is there.
 """
@@ -175,7 +175,7 @@ class Converter:
     async def _let_go(self, old: Entry, found: Object, *, begun: bool) -> None:
         """Delete a TrainJob, whose last changes the SpringtideJob gets.
 
-        If somebody else deletes it first, the job is to be cancelled: the SpringtideJob goes, too. Where an
+        If it is deleted by others first, the job is to be cancelled: the SpringtideJob goes, too. Where an
         earlier call may have been the one, the job goes on.
         """
         own: set[int] = set()
@@ -243,7 +243,7 @@ class Converter:
 def _may_be_converted(old: Entry) -> bool:
     """Return whether a TrainJob can be replaced: the service has looked at it, and vouches for whom it names.
 
-    Nobody vouches for the person of one without a job. As a SpringtideJob it would be made by the service, whom
+    The person of one without a job is not verified. As a SpringtideJob it would be made by the service, whom
     the cluster trusts with names.
     """
     if old.left or old.refused_as == "name_taken":

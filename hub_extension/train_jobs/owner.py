@@ -57,7 +57,7 @@ def owner_of(namespace: Mapping[str, Any]) -> Owner:
 
 
 def person_of(manifest: Mapping[str, Any]) -> str | None:
-    """Return the user whom a train job names as its own; empty or None if it names nobody."""
+    """Return the user whom a train job names as its own; empty or None if it names no user."""
     named = (manifest["metadata"].get("annotations") or {}).get(USER)
     return None if named is None else str(named)
 

@@ -27,7 +27,7 @@ _TEXTS: Final = {
     Kind.MEMORY: quantities.MEMORY_PATTERN,
     Kind.PRIORITY: rf"^({'|'.join(PRIORITIES)}|[0-9]+)$",
 }
-"""The texts that stand for numbers."""
+"""The texts that are read as numbers."""
 _STARTS_WITH_DIGIT: Final = "(?=[0-9])"
 _DIGIT: Final = r"\d"
 """A digit in CEL, which estimates the cost of a rule by the length of its pattern."""

@@ -90,7 +90,7 @@ def properties() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {
         "command": {
             "description": "The command and its arguments, run without a shell in each worker. {code} in a word, "
-            "or in the value of a variable, stands for the directory that files are written to.",
+            "or in the value of a variable, means the directory that files are written to.",
             "type": "array",
             "minItems": 1,
             "maxItems": 4096,

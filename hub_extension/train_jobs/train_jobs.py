@@ -212,7 +212,7 @@ class TrainJobs:
     async def _started(self, informer: Informer[Object], kind: str, namespace: str | None) -> None:
         """Start an informer as soon as the cluster allows it. It needs no definition of the earlier kind.
 
-        It tells of no TrainJob that went before: who waits for one looks again.
+        It reports no TrainJob that went before: who waits for one looks again.
         """
         wait = FIRST_WAIT_S
         while True:

@@ -1,4 +1,4 @@
-"""Changes of the hub's groups that the pool makes: a read that overlaps one tells nothing about its group."""
+"""Changes of the hub's groups that the pool makes: a read that overlaps one says nothing about its group."""
 
 from __future__ import annotations
 

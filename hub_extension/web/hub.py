@@ -127,12 +127,12 @@ class HubGroups:
         """Return the refusal of all requests while the hub does not know even the service's own token."""
         full = await self._full_disk()
         if full:
-            message = f"{full} So the hub cannot check tokens, and identifies nobody."
+            message = f"{full} So the hub cannot check tokens and identifies no one."
             return Refusal(503, "hub_away", f"{message} {GO_ON}", hint=MAKE_ROOM)
         return Refusal(
             503,
             "hub_away",
-            "The hub cannot check tokens, and identifies nobody: it may be starting, or its database"
+            "The hub cannot check tokens and identifies no one: it may be starting, or its database"
             " may be full, damaged or read-only.",
             hint="Running jobs continue; try again in a moment, or ask an admin.",
         )

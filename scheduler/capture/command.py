@@ -288,7 +288,7 @@ def _at(place: str) -> str:
 def _placed(word: str, project: Project, cwd: Path) -> str:
     """Return a word of a command with the path of the copy, if it names a copied file by its absolute path.
 
-    A relative path stays as it is typed, unless it leads out of the project to what was copied with a script.
+    A relative path stays as it is typed, unless it leads out of the project to a file copied with a script.
     """
     head, value = _option_value(word)
     relative = not value.startswith("/")

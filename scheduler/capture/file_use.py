@@ -45,7 +45,7 @@ ADDED: Final = {"savez": ".npz", "savez_compressed": ".npz", "save": ".npy"}
 DEPTH: Final = 6
 """Maximum number of steps by which a path is followed."""
 MOST: Final = 100
-"""Maximum number of paths that an expression is taken to stand for."""
+"""Maximum number of paths that are derived from an expression."""
 
 Path = str
 """A path as people read it: its text, or what it is made of, such as ``--out/last.pt``."""
@@ -193,7 +193,7 @@ def _is_stream(node: ast.expr, function: Function | None, names: _Names) -> bool
 
 
 def _paths(node: ast.expr, function: Function | None, names: _Names, depth: int) -> set[Path | None]:
-    """Return the paths that an expression may stand for; None for one that is not in the text."""
+    """Return the paths that may be the value of an expression; None for one that is not in the text."""
     if depth == 0:
         return {None}
 
@@ -248,7 +248,7 @@ def _parameters(function: Function) -> list[str]:
 
 
 def _of_parameter(name: str, function: Function, names: _Names, depth: int) -> set[Path | None]:
-    """Return the paths that callers give for a parameter; without callers it stands for itself."""
+    """Return the paths that callers give for a parameter; without callers the parameter itself."""
     arguments = function.args
     by_place = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
     defaults: dict[str, ast.expr | None] = dict(zip(by_place[::-1], arguments.defaults[::-1], strict=False))

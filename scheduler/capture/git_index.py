@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 def job_index(content: bytes, width: int, is_elsewhere: Callable[[Entry], bool]) -> bytes | None:
     """Return the index of a copy of the working tree: without times, and blind to entries that are elsewhere.
 
-    ``width`` is the length of a digest in bytes. None stands for an index that cannot be read alone, such as a
+    ``width`` is the length of a digest in bytes. None means an index that cannot be read alone, such as a
     split one.
     """
     try:

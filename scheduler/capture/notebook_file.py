@@ -18,7 +18,7 @@ def checked(content: bytes, name: str) -> bytes:
     """Return the content of the notebook ``name`` as a job can run it, the very same if it can already.
 
     A mark of the byte order is left out, a notebook of an older format is upgraded, and what nbformat repairs is
-    repaired. Raises `CaptureError` naming the notebook and what is wrong with it.
+    repaired. Raises `CaptureError` naming the notebook and its fault.
     """
     try:
         plain = json.loads(content.decode("utf-8-sig"))

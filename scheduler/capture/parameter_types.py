@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias
 from springtide.scheduler.wording import given
 
 PLAIN: Final = (bool, int, float, str)
-"""Types of values that are compared: what others stand for, only the program knows."""
+"""Types of values that are compared: the meaning of others is known to the program alone."""
 Expected: TypeAlias = Mapping[str, tuple[str, tuple[type, ...]]]
-"""What is expected of parameters by their declared types, in words and as types."""
+"""The expected values of parameters by their declared types, in words and as types."""
 OF_FUNCTIONS: Final[Expected] = {
     "int": ("a whole number", (int, bool)),
     "float": ("a number", (float, int, bool)),

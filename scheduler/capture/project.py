@@ -116,7 +116,7 @@ class Project:
         )
 
     def copy_notes(self) -> tuple[str, ...]:
-        """Return the sentences on what is copied and what is in place, which `ProjectTree` shows as well."""
+        """Return the sentences on the files copied and those used in place, which `ProjectTree` shows as well."""
         if not (self.files or self.linked):
             return ()
         copied = f"The job runs in its own copy of {self.root}: {self._copied('', self.outside)}."

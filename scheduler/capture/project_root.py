@@ -14,7 +14,7 @@ MARKS = (".git", "pyproject.toml")
 LINKED_FOLDERS = frozenset({"node_modules", "site-packages", "dist-packages"})
 """Names of folders of installed packages, which are read in place."""
 OF_ENVIRONMENTS = frozenset({"bin", "lib", "lib64", "libexec", "share"})
-"""Names of the folders of an environment that have what was installed."""
+"""Names of the folders of an environment that have its installed packages."""
 
 
 def find_root(place: Path, home: Path) -> Path | None:

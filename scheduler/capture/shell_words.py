@@ -10,7 +10,7 @@ from typing import Final
 from springtide.scheduler.wording import count, given, listed, plural
 
 QUOTED: Final = "\0"
-"""Stands for a character that quotes or a backslash make a plain one."""
+"""Replaces a character that quotes or a backslash make a plain one."""
 _CONTROL: Final = re.compile(r"^(?:\d*(?:>>?|<)|\|\|?|&&?|;)|(?:;|&&?|\|\|?)$")
 _EXPANDED: Final = re.compile(r"^~|\$[A-Za-z_{(]|`|^(?!.*://).*[*?]")
 _IN_QUOTES: Final = re.compile(r"[\w${(`]")

@@ -28,7 +28,7 @@ NEVER_CARRIED: Final = (
     *("JUPYTERHUB_*", "JUPYTER_TOKEN", "JPY_*", "KUBERNETES_*", "SPRINGTIDE_*"),
     *(*ACTIVATION, *GPU_VARIABLES, "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD"),
 )
-"""Variables of the place or of the pool itself, which would be wrong, or somebody else's keys, in a job."""
+"""Variables of the place or of the pool itself, which would be wrong, or keys of another person, in a job."""
 MAX_CARRIED: Final = 200
 """Maximum number of variables that one job carries."""
 _PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")

@@ -29,11 +29,11 @@ VERBS: Final = {
     "drain": "drained",
     "undrain": "undrained",
 }
-"""What somebody did, by the last word of the kind of an entry; others were changed."""
+"""The verb of a change, by the last word of the kind of an entry; others were changed."""
 
 
 async def with_later_changes(refusal: Refusal, store: StoreThreads, entry: AuditRecord) -> Refusal:
-    """Return the refusal to take back a change, with what was changed of the same thing after it."""
+    """Return the refusal to take back a change, with the later changes of the same thing."""
     if refusal.code != CHANGED:
         return refusal
     return _with(refusal, [each for each in await _changes_like(store, entry) if each.id > entry.id])

@@ -586,7 +586,7 @@ class Engine:
     async def edit_project(
         self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members
     ) -> wire.ProjectView:
-        """Change a project; the next plan follows it. Notes name what is no longer as decided."""
+        """Change a project; the next plan follows it. Notes name the decisions that no longer hold."""
         notes = await self._change_project(name, self._edit(name, edit, by, members), edit.version)
         return replace(self._project_view(name, members), notes=notes)
 
@@ -735,7 +735,7 @@ class Engine:
         return wire.Bookings(items=tuple(map(bookings.view, made)))
 
     async def book(self, request: wire.BookingRequest, by: str) -> wire.NewBooking:
-        """Set nodes apart for nobody, or GPUs for a project, from a start to an end."""
+        """Reserve nodes for a maintenance, or GPUs for a project, from a start to an end."""
         return await self.change(lambda transaction: bookings.book(transaction, request, by))
 
     async def preview_booking(self, request: wire.BookingRequest, by: str, *, sees: Sees) -> wire.BookingPreview:

@@ -123,7 +123,7 @@ def rule_for(
 def is_spared(
     user: str, projects: Sequence[str], rules: Mapping[RuleKey, IdleRule], tree: Mapping[str, Project]
 ) -> bool:
-    """Return whether a rule of a person, or of one of these projects, says that nobody is notified."""
+    """Return whether a rule of a person, or of one of these projects, says that no one is notified."""
     own = rules.get((RuleScope.PERSON, user))
     of = [own] if own is not None else [_nearest(name, rules, tree) for name in projects if name in tree]
     return any(rule is not None and rule.tell_after is None for rule in of)

@@ -325,7 +325,7 @@ def starts_unknown(why: str, days: float = 0.0) -> Reason:
 
 
 def starts_unmeasured(within: float | None) -> Reason:
-    """Return a job's start depends on unknown run times; it is ``within`` so many seconds if these are bounded."""
+    """Return that a job's start depends on unknown run times, which are at most ``within`` seconds if bounded."""
     if within is None:
         return starts_unknown("unmeasured")
     step = _FINE if within < 60 * _FINE else _COARSE

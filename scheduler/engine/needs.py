@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY: Final = 60.0
 """Interval of looks, in seconds."""
 IDLE_FOR: Final = 3_600.0
-"""Time without use from which held GPUs need somebody, in seconds."""
+"""Time without use from which held GPUs need attention, in seconds."""
 GONE_FOR: Final = 3_600.0
 """Time after which an entry that is seen no more is forgotten, in seconds."""
 TOLD_FOR: Final = DAY
@@ -155,7 +155,7 @@ class Needs:
         """
         found, now = await self._one(need), self._clock()
         if not any(action.name == "tell" for action in found.actions):
-            message = f"Nobody is told of {given(found.object)}: it is nobody's own."
+            message = f"No one is notified of {given(found.object)}: it has no owner."
             raise Refusal(422, "invalid", message, field="id", hint="Jobs and workspaces have owners.")
         until = {"left_until": now + TOLD_FOR, "left_by": by}
         await self._put(found, by, "need.tell", {"user": found.user}, told=now, told_by=by, **until)

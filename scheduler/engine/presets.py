@@ -90,7 +90,7 @@ class Presets:
     def _obstacle(self, record: PresetRecord) -> str:
         """Return why a job of its project with its options alone would be refused; empty if it would not.
 
-        One of the pool has an obstacle if jobs of all projects would be refused, as far as `MOST_TRIED` tell.
+        One of the pool has an obstacle if jobs of all projects, `MOST_TRIED` at most, would be refused.
         """
         nodes, projects = self._nodes, self._state.projects
         context = ValidationContext(nodes.possible(), projects, self._settings, self._state.types, nodes.by_type)

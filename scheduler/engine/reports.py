@@ -146,7 +146,7 @@ def made(
     """Return the report from the first to the last of two days, both included, as it is ``now``."""
     first, last = days
     intervals = ledger.Intervals(report_view.step_of(by), report_view.bounds(by, first, last))
-    with uncollected():  # and what is only read for the report is gone at its end
+    with uncollected():  # and rows read only for the report are gone at its end
         return report_view.report(
             ledger.accounts(
                 connection,

@@ -152,7 +152,7 @@ class EngineSettings:
     )
     backup_hours: float = setting(
         24.0,
-        "The age of the latest backup by `springtide backup` from which the home page and a notification tell "
+        "The age of the latest backup by `springtide backup` from which the home page and a notification warn "
         "administrators; 0: never, for pools that are saved in another way.",
         unit="hours",
         ge=0,

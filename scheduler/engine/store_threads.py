@@ -60,7 +60,7 @@ class StoreThreads:
         return result
 
     def _follow(self, failure: StoreError | None) -> None:
-        """Take over how the last write went; watch until the next one succeeds, though nobody writes."""
+        """Take over how the last write went; watch until the next one succeeds, even without other writes."""
         changed = (failure is None) != (self._failure is None)
         self._failure = failure
         if not changed:

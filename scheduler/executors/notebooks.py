@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from springtide.scheduler.executors.supervisor.table import ENDED, Process, processes, send, still_alive
+from springtide.scheduler.own_files import try_lock
 
 VARIABLE = "SPRINGTIDE_WORKSPACE"
 """Environment variable with the mark."""
@@ -172,7 +173,7 @@ def _none_between_fork_and_exec(state_dir: Path) -> Iterator[None]:
         ) from error
     try:
         deadline = time.monotonic() + LOCK_PATIENCE_S
-        while not _locked(lock):
+        while not try_lock(lock):
             if time.monotonic() > deadline:
                 raise NotebooksUnknownError(
                     f"A notebook server has been starting for {LOCK_PATIENCE_S:.0f} s without its program."
@@ -181,11 +182,3 @@ def _none_between_fork_and_exec(state_dir: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-def _locked(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

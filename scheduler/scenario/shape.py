@@ -106,7 +106,7 @@ class ChangePart(Part, frozen=True, kw_only=True):
     """A change of the pool ``at`` a time: quotas and limits by project, the rest by node.
 
     A node has ``gpus`` from then on, 0 if it is not there, and is ``available`` for new attempts or not; ``taken``
-    are indices of its GPUs that nobody gets. Jobs on the nodes that it ``empties`` are paused.
+    are indices of its GPUs that no job gets. Jobs on the nodes that it ``empties`` are paused.
     """
 
     at: Seconds

@@ -155,7 +155,7 @@ def _closed_to_owner(p: Params) -> Sentences:
     user = quoted_name(p, "user")
     yield cause(f"It was the job of {quoted_name(p, 'former')}, and cannot start as that of {user}.")
     yield from detail(p)
-    yield change(f"Let {user} use what it needs and release it, give it to somebody else, or cancel it.")
+    yield change(f"Let {user} use what it needs and release it, give it to another person, or cancel it.")
 
 
 def _withheld(p: Params) -> Sentences:

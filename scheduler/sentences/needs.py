@@ -102,7 +102,7 @@ def _handed_over(p: Params) -> Sentences:
     yield state(f"The person {user} was given {count(jobs, 'job')} of {former}, which cannot start.")
     yield from detail(p)
     yield follows(f"{plural(jobs, 'It is', 'They are')} on hold.")
-    yield change(f"Let {user} use what is named and try again, give {them} to somebody else, or cancel {them}.")
+    yield change(f"Let {user} use what is named and try again, give {them} to another person, or cancel {them}.")
 
 
 def _whose(p: Params) -> str:

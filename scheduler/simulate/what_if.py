@@ -62,7 +62,7 @@ def changed(scenario: Scenario, changes: PastChanges) -> Scenario:
 
 
 def difference(scenario: Scenario, other: Scenario, changes: PastChanges) -> list[str]:
-    """Return in words what is another in the ``other`` scenario, which the changes have made of it."""
+    """Return in words the differences of the ``other`` scenario, which the changes have made of it."""
     before, after = ({node.name: node for node in each.nodes} for each in (scenario, other))
     said = []
     for gpu_type, more in changes.nodes.items():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from springtide.scheduler.own_files import sync_directory
 from springtide.scheduler.store.errors import FilesGoneError, StoreError, StoreFullError
 from springtide.scheduler.store.records import Bundle
 
@@ -61,7 +62,7 @@ class BundleFiles:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.rename(path)
-            _sync_directory(self.directory)
+            sync_directory(self.directory)
         except OSError as error:
             temporary.unlink(missing_ok=True)
             if error.errno in FULL:
@@ -110,11 +111,3 @@ def check_room(directory: Path) -> None:
         if error.errno in FULL:
             raise StoreFullError(f"The disk that holds {directory} is full.") from error
         raise StoreError(f"No file can be written in {directory}: {error.strerror}.") from error
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

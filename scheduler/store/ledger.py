@@ -2,7 +2,7 @@
 
 A *holding* is what an attempt or a workspace holds now. It consists of pieces: another begins when something of
 it changes. Pieces become entries of the ledger when the holding ends, so that no entry ever changes:
-an attempt may have ended before the last change, and a step of the system clock shifts what is open. Sums of
+an attempt may have ended before the last change, and a step of the system clock shifts open entries. Sums of
 entries by hour, day and month are kept for good.
 """
 

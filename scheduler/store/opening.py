@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import sqlite3
@@ -21,7 +20,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, insert, select,
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from springtide.scheduler.own_files import keep_from_others
+from springtide.scheduler.own_files import keep_from_others, try_lock
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.errors import (
     StoreDamagedError,
@@ -125,20 +124,13 @@ class FileLock:
         except OSError as error:
             raise StoreError(f"The lock {path} cannot be written: {error.strerror}.") from error
         try:
-            _retry(self._try, wait, str(path))
+            _retry(lambda: try_lock(self._fd), wait, str(path))
             with suppress(OSError):  # the number is for people; a disk may be full
                 os.ftruncate(self._fd, 0)
                 os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
         except BaseException:
             os.close(self._fd)
             raise
-
-    def _try(self) -> bool:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
     def release(self) -> None:
         """Release the lock."""

@@ -155,7 +155,7 @@ class DrainRecord:
 class BookingRecord:
     """Nodes or GPUs set apart from ``start`` to ``end``, times of the system clock, by the admin ``by``.
 
-    Either ``nodes`` for nobody, as for a maintenance, or ``gpus`` for a ``project``, by which its quota is higher
+    Either ``nodes`` for a maintenance, or ``gpus`` for a ``project``, by which its quota is higher
     meanwhile; those of the projects that it ``lends`` from are lower. ``number`` is that of its entry in the audit
     trail. ``begun``: the nodes are drained, the quotas changed. One that ``repeats`` has its present or next time.
     """
@@ -374,7 +374,7 @@ class NeedRecord:
     """Something that needs an administrator, ``since`` it was first seen; ``said`` says what, in sentences.
 
     ``gone`` is when it was no more: it is forgotten some time later, so that what comes and goes is announced
-    once. ``told`` is when ``told_by`` told its owner ``user``; ``left_by`` leaves it until ``left_until``.
+    once. ``told`` is when ``told_by`` notified its owner ``user``; ``left_by`` leaves it until ``left_until``.
     """
 
     id: str
@@ -428,7 +428,7 @@ class ChangeRequestRecord:
 
     @property
     def pending(self) -> bool:
-        """Whether nobody has decided it yet."""
+        """Whether it is undecided."""
         return self.state is RequestState.PENDING
 
     @property

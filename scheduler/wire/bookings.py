@@ -26,7 +26,7 @@ class Weekly(Request, frozen=True, kw_only=True):
 
 
 class BookingRequest(Request, frozen=True, kw_only=True):
-    """Whole ``nodes`` to set apart for nobody, or ``gpus`` for a ``project``; from now on without ``start``.
+    """Whole ``nodes`` to reserve for a maintenance, or ``gpus`` for a ``project``; from now on without ``start``.
 
     It has an ``end``, or comes again and again. ``lends`` are the GPUs by which the quotas of other projects are
     lower meanwhile. One that ``replaces`` a booking of this number changes it to all of this; without ``start`` it
@@ -87,7 +87,7 @@ class BookingPreview(Answer, frozen=True, kw_only=True):
     """What a booking would do, in sentences; nothing is made.
 
     One that would be refused has the refusal in ``refused``, and in ``fits_from`` the nearest start at which it
-    fits, in seconds since the epoch: None if there is none, or if the time is not what is wrong. ``displaced`` are
+    fits, in seconds since the epoch: None if there is none, or if the time is not at fault. ``displaced`` are
     jobs that would be paused or moved if it began now and its project used all of its quota.
     """
 

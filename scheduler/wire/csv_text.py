@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from springtide.scheduler.arguments import is_number
+
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 """First characters of texts that a spreadsheet would compute."""
 
@@ -25,12 +27,4 @@ def _cell(value: object) -> object:
     if not isinstance(value, str):
         return "" if value is None else value
     text = "".join(letter for letter in value if letter.isprintable() or letter == "\n")
-    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return f"'{text}" if text.startswith(FORMULA) and not is_number(text) else text

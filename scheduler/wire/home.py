@@ -50,8 +50,8 @@ class NeedAction(Answer, frozen=True, kw_only=True):
     """What an administrator can do about an entry: calls in order, or a ``page`` of the pool to open.
 
     ``question`` is asked before; it is empty for what needs no confirmation. ``text`` is the name of a text that
-    is asked for with it, and that the calls have as ``why``. ``grants``: it gives what somebody asks for, and
-    takes nothing away.
+    is asked for with it, and that the calls have as ``why``. ``grants``: it grants a request, and takes
+    nothing away.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Need(Answer, frozen=True, kw_only=True):
 
     ``problem`` says that work or records suffer until then. ``since`` is when it began, ``until`` when it ends by
     itself, in seconds since the epoch. ``left_until`` is the time for which ``left_by`` leaves it as it is;
-    ``told`` is when ``told_by`` told its owner.
+    ``told`` is when ``told_by`` notified its owner.
     """
 
     id: str
@@ -129,7 +129,7 @@ class Series(Answer, frozen=True, kw_only=True):
 
 
 class PoolNumbers(Answer, frozen=True, kw_only=True):
-    """The pool in numbers. GPUs are means of a day; ``used`` is a part of what is ``held``, from 0 to 1.
+    """The pool in numbers. GPUs are means of a day; ``used`` is a part of ``held``, from 0 to 1.
 
     Waits are those of the jobs that started on a day, in seconds, and today's for now. ``idle`` are GPUs that
     nothing holds while waiting jobs ask for as many, ``people`` those with jobs that run or wait and with

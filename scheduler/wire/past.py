@@ -86,7 +86,7 @@ class PastComparison(Answer, frozen=True, kw_only=True):
     ``recorded`` is what happened, counted alike; ``deviation`` says how the first pool, simulated, differs from
     that, and is empty if it hardly does. ``headline`` compares both pools in words; ``notes`` say what the
     simulation leaves out, and ``caveats`` are those of them without which the figures mislead. ``difference`` says
-    what is another in the other pool, such as ``2 nodes with 20 a100 GPUs more``.
+    the changes of the other pool, such as ``2 nodes with 20 a100 GPUs more``.
     """
 
     start: float

@@ -86,7 +86,19 @@ class MeEdit(Request, frozen=True, kw_only=True):
     default_project: ProjectName | UnsetType | None = UNSET
 
 
-class ProjectEdit(Request, frozen=True, kw_only=True):
+class ProjectValues(Request, frozen=True, kw_only=True):
+    """Values of a project, which a change of the pool and a file of it give; fields left out stay as they are."""
+
+    parent: ProjectName | UnsetType | None = UNSET
+    quota: Quantity | UnsetType | None = UNSET
+    limit: Quantity | UnsetType | None = UNSET
+    weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
+    priority: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
+    build_quota: Quantity | UnsetType = UNSET
+    ranges: JobRanges | UnsetType = UNSET
+
+
+class ProjectEdit(ProjectValues, frozen=True, kw_only=True):
     """A new project, or a change to one: fields left out stay as they are.
 
     ``quota``, ``limit`` and ``build_quota`` are numbers of GPUs, or tables by GPU type if the pool has several. A
@@ -96,13 +108,6 @@ class ProjectEdit(Request, frozen=True, kw_only=True):
     an old one is refused. With ``until`` the values before return at that time, unless they are changed meanwhile.
     """
 
-    parent: ProjectName | UnsetType | None = UNSET
-    quota: Quantity | UnsetType | None = UNSET
-    limit: Quantity | UnsetType | None = UNSET
-    weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
-    priority: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
-    build_quota: Quantity | UnsetType = UNSET
-    ranges: JobRanges | UnsetType = UNSET
     version: Annotated[int, Meta(ge=0, le=1 << 53)] | UnsetType = UNSET
     until: Until | None = None
 
@@ -216,7 +221,7 @@ class Admin(Answer, frozen=True, kw_only=True):
     leads: dict[str, list[Lead]] = {}
     """Who administers which project; the empty name is every project."""
     locked_members: str = ""
-    """Why nobody's membership can be changed here, empty if it can."""
+    """Why no membership can be changed here, empty if it can."""
     outside: list[str] = []
     """People with unfinished jobs who are in no project any more, or no users of the hub; none for leads."""
     configured_members: dict[str, list[str]] = {}

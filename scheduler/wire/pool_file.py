@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
+from springtide.scheduler.wire.people import ProjectValues
 from springtide.scheduler.wire.presets import MAX_PRESETS, PresetName, PresetPart
-from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request
 from springtide.scheduler.wire.workspaces import IdleRule
 
@@ -21,7 +21,7 @@ PresetParts = Annotated[dict[PresetName, PresetPart], Meta(max_length=MAX_PRESET
 """Presets by name."""
 
 
-class ProjectPart(Request, frozen=True, kw_only=True, omit_defaults=True):
+class ProjectPart(ProjectValues, frozen=True, kw_only=True, omit_defaults=True):
     """A project in a file: fields left out stay as they are, those of a new project get its defaults.
 
     A table by GPU type is the whole value: a type left out has quota 0, no limit and build quota 0. ``ranges`` are
@@ -29,13 +29,6 @@ class ProjectPart(Request, frozen=True, kw_only=True, omit_defaults=True):
     members, ``presets`` all presets of the project itself.
     """
 
-    parent: ProjectName | UnsetType | None = UNSET
-    quota: Quantity | UnsetType | None = UNSET
-    limit: Quantity | UnsetType | None = UNSET
-    weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
-    priority: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
-    build_quota: Quantity | UnsetType = UNSET
-    ranges: JobRanges | UnsetType = UNSET
     idle: IdleRule | UnsetType | None = UNSET
     members: Annotated[list[PersonName], Meta(max_length=10_000)] | UnsetType = UNSET
     presets: PresetParts | UnsetType = UNSET

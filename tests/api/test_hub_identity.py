@@ -173,7 +173,7 @@ def test_while_the_disk_is_full_the_pool_says_so_and_nothing_of_groups(small_dis
     finally:
         process.stop()
     assert problem["message"] == (
-        f"The disk that holds {small_disk} is full. So the hub cannot check tokens, and identifies nobody. "
+        f"The disk that holds {small_disk} is full. So the hub cannot check tokens and identifies no one. "
         "Jobs that were accepted before wait, and running ones continue."
     )
     assert problem["hint"] == "An administrator of this hub has to make room on this disk; then try again."

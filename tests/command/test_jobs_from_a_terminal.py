@@ -263,7 +263,7 @@ def test_a_job_is_forked_from_a_checkpoint_with_another_option_command_or_code(r
     secret = run("submit", "--json", "--", "python", "train.py", "--api-key", "hunter2").json["id"]
     hidden = run("fork", "--present-code", secret)
     assert hidden.code != 0
-    assert "has hidden values, which nobody is shown. Give it after --." in hidden.err
+    assert "has hidden values, which are never shown. Give it after --." in hidden.err
     for odd in ("nan", "1e400"):
         refused = run("fork", "--step", odd, first)
         assert (refused.code, "expected the step of a checkpoint" in refused.err) == (2, True), refused.err

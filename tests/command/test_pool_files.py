@@ -103,7 +103,7 @@ def test_a_file_is_shown_asked_about_and_applied(run: Run, file: Path) -> None:
         ("projects: {1: {}}", "projects: the name 1 is no text; write it in quotes."),
         ("projects: {susan: {}, susan: {}}", "key “susan” is given twice"),
         ("projects: {susan: {qota: 1}}", "projects.susan.qota: There is no field “qota”. Did you mean quota?"),
-        ("projects: {susan: {members: [lissa]}}", "The hub knows nobody named “lissa”."),
+        ("projects: {susan: {members: [lissa]}}", "The hub has no user named “lissa”."),
         ("projects: {susan: {quota: 900}}", "add up to"),
         ("projects: {susan: {quota: 017}}", "017 is a number to base 8 or 60; write it to base 10"),
         ("projects: {susan: {quota: 1:30}}", "1:30 is a number to base 8 or 60"),
@@ -169,7 +169,7 @@ def test_a_person_joins_as_another_and_leaves_again_in_one_step(
         (["join", "joe", "--project", "nowhere"], "There is no project “nowhere”."),
         (["join", "joe", "--like", "nobody"], "“nobody” is in no project"),
         (["join", "joe", "--project", "susan", "--build", "900", "--yes"], "add up to"),
-        (["leave", "joanna"], "There is nobody named “joanna”."),
+        (["leave", "joanna"], "There is no person named “joanna”."),
     ],
 )
 def test_people_who_cannot_join_or_leave_so_are_refused(run: Run, words: list[str], message: str) -> None:

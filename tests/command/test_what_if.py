@@ -42,7 +42,7 @@ def test_another_pool_is_shown_beside_the_one_that_was(run: Run) -> None:
     assert re.search(said, done.out, re.MULTILINE)
     head = next(line for line in done.out.splitlines() if line.startswith("PROJECT"))
     assert head.split()[1:4] == ["WAIT", "50", "%"]
-    assert "What was recorded → the pool as it was, simulated:" in done.out
+    assert "The record → the pool as it was, simulated:" in done.out
     assert sum(line.startswith("POOL ") for line in done.out.splitlines()) == 2
     found = run("what-if", "--last", "1h", "--quota", "susan=1", "--json", user="admin").json
     assert found["state"] == "done"

@@ -41,7 +41,7 @@ def test_every_test_that_a_page_names_is_there(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [SECURITY, RELIABILITY], ids=lambda page: page.stem)
 def test_every_finding_says_what_became_of_it_and_which_test_holds_it(page: Path) -> None:
-    findings = rows(page, "What was found, and what became of it")
+    findings = rows(page, "Findings")
     assert len(findings) > 15
     for *_, became, held_by in findings:
         assert re.match(r"(fixed|a decision)", became, re.IGNORECASE), became

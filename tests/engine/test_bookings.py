@@ -1030,5 +1030,5 @@ async def test_a_long_job_is_named_for_a_maintenance_within_as_long_again_or_its
 
 async def test_the_answer_says_how_much_is_lent_that_nobody_booked(two):
     made = await booked(two, project="susan", gpus=1, lends={"joe": 2, "jemma": 1})
-    assert made.notes == ("3 GPUs are lent and 1 booked: 2 are in nobody's quota meanwhile.",)
+    assert made.notes == ("3 GPUs are lent and 1 booked: 2 are in no project's quota meanwhile.",)
     assert (await booked(two, project="susan", gpus=1, start=5, lends={"joe": 1})).notes == ()

@@ -156,11 +156,11 @@ async def test_a_file_is_refused_as_a_whole_with_all_reasons(rich):
     said = "\n".join(reasons(found))
     for words in (
         "projects.joe.quota: quota names the GPU type “a100”",
-        "projects.joe.members: The hub knows nobody named “jo”. Did you mean “joe”?",
+        "projects.joe.members: The hub has no user named “jo”. Did you mean “joe”?",
         "projects.Susan.name: There is a project “susan” already. Names that differ in case only",
         "There is no project “nobody”.",
         "The quota of “jemma” is 5 and its limit 4",
-        "people.lisa: The hub knows nobody named “lisa”.",
+        "people.lisa: The hub has no user named “lisa”.",
     ):
         assert words in said, said
     assert texts(found) == []

@@ -236,7 +236,7 @@ async def test_what_would_have_ended_meanwhile_does_not_come_back(desk: Any) -> 
     assert entry.undo
     await desk.later(2 * HOUR)
     assert not (await desk.engine.audit_entry(entry.id)).undo
-    with pytest.raises(Refusal, match="What was before would have ended at 1970"):
+    with pytest.raises(Refusal, match="The earlier values would have ended at 1970"):
         await undone(desk, entry)
 
 

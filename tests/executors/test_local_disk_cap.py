@@ -52,7 +52,7 @@ async def test_a_job_that_keeps_too_many_outputs_is_ended_and_told_what_to_delet
     assert kept == "outputs"
     assert 4.0 <= mib <= 6.0
     assert detail.endswith(
-        "of 4.0 MiB that a job of this pool may keep. Have the program delete outputs that nobody needs any more."
+        "of 4.0 MiB that a job of this pool may keep. Have the program delete outputs that are no longer needed."
     )
 
 

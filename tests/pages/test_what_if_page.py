@@ -74,7 +74,7 @@ def test_the_record_unfolds_beside_the_pool_as_it_was_and_what_differs_is_said(v
     page.reload()
     answered(page)
     expect(page.get_by_test_id("deviation")).to_have_text("GPU-hours of “vision” 5.13 instead of 4.03.")
-    page.get_by_text("What was recorded, and the pool as it was, simulated").click()
+    page.get_by_text("The record, and the pool as it was, simulated").click()
     row = page.get_by_test_id("recorded").get_by_role("row").filter(has_text="vision")
     expect(row).to_contain_text("4 → 5.1")
 

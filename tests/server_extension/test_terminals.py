@@ -62,7 +62,7 @@ def test_a_refusal_of_the_pool_stays_in_the_terminal(server: NotebookServer, ser
     job = running_job(service, "joe")
     with server.client() as client:
         name = client.post("../../terminals", json={"job": job}).json()["name"]
-        assert "nobody else may open a terminal" in type_in(server, name, "", "Press Enter")
+        assert "others may not open a terminal" in type_in(server, name, "", "Press Enter")
         client.delete(f"{server.url}api/terminals/{name}")
     with Client(service, "joe") as pool:
         pool.cancel(job)

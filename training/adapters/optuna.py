@@ -245,7 +245,7 @@ def _trial_class(optuna: Any) -> Any:
                     raise TypeError(
                         f"Parameter {name!r} has the choice {choice!r:.80} of type {type(choice).__name__}. "
                         "Choices of a sweep are text, numbers, bools and None: suggest a name or an index, and "
-                        "look up what it stands for."
+                        "look up its value."
                     )
             return self._choose(name, super().suggest_categorical, choices)
 

@@ -54,8 +54,8 @@ class Resumable:
         """Yield the batches of a loader, and pause between two of them if the epoch is long.
 
         The loop's step is an epoch: `done` comes after the last batch. After a pause in the middle of an epoch
-        the loader draws the same order again, and the batches that the model has had are read and left out. With
-        ``accumulate`` pauses come only after each so many batches, when no gradients are pending.
+        the loader draws the same order again, and the batches that the model has had are read and left out. Pauses
+        come only after every ``accumulate`` batches, when no gradients are pending.
         """
         self._in_epochs = True
         position, self._position = self._position, {}

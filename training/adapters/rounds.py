@@ -12,7 +12,7 @@ from springtide.training.values import plain
 
 POSITION = "rounds.pkl"
 SAVE_EVERY = 60.0
-"""Minimum time between two checkpoints of a training that nobody asks to pause, in seconds."""
+"""Minimum time between two checkpoints of a training that is not asked to pause, in seconds."""
 
 
 class Rounds:

@@ -1,4 +1,4 @@
-"""TensorBoards of this notebook server: programs of its user, each for some jobs, ended when nobody uses them."""
+"""TensorBoards of this notebook server: programs of its user, each for some jobs, ended when unused."""
 
 from __future__ import annotations
 

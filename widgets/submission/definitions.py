@@ -183,7 +183,7 @@ class _Pickler(StrictPickler):
     """Pickles by value as cloudpickle does, and collects the names of the functions and classes, by module.
 
     The user's ``modules`` themselves are pickled by their names, and the attributes that pickled code uses of them
-    are collected: what is used of a module is sent, and nothing else of it.
+    are collected: the parts of a module that are used are sent, and nothing else of it.
     """
 
     def __init__(

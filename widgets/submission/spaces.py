@@ -120,7 +120,7 @@ def _choices(name: str, given: Any) -> Choices:
         if not (choice is None or isinstance(choice, str | bool) or _is_number(choice)):
             msg = (
                 f"A choice of `{name}` is {wording.given(choice)}, {article(type(choice).__name__)}. Choices are "
-                "text, numbers, bools and None: give a name, and look up in the function what it stands for."
+                "text, numbers, bools and None: give a name, and look up its value in the function."
             )
             raise OptionError(msg)
     return tuple(found)

@@ -1,7 +1,7 @@
 """Copies of jobs' event files, and event files of their reported metrics, in a folder that TensorBoard reads.
 
-The pool has both wherever the job runs, so nothing of its volumes has to be mounted. Event files only grow: what
-is new is added to a copy, at the place up to which TensorBoard has read it.
+The pool has both wherever the job runs, so nothing of its volumes has to be mounted. Event files only grow: new
+records are added to a copy, at the place up to which TensorBoard has read it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _FOREIGN: Final = ("detail", "error")
 class Aliases:
     """Stand-ins for all quoted names but those of ``known`` projects and people.
 
-    ``jobs`` are ids of jobs by their names; ``names`` says what the stand-ins stand for.
+    ``jobs`` are ids of jobs by their names; ``names`` has the meanings of the stand-ins.
     """
 
     def __init__(self, known: Iterable[str] = (), jobs: Mapping[str, str] | None = None) -> None:
@@ -49,7 +49,7 @@ class Aliases:
             self._jobs[quoted(found[1])] = change.remove_jobs[0]
 
     def apart(self, text: str) -> str:
-        """Return the text with stand-ins, and keep in ``names`` what they stand for."""
+        """Return the text with stand-ins, and keep their meanings in ``names``."""
         for words in self._foreign:
             if f" {words}" in text:
                 text = text.replace(f" {words}", f" “{self._numbered(words)}”.")

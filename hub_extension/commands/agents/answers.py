@@ -20,7 +20,7 @@ class NameTexts(Answer, frozen=True, kw_only=True):
     """Names that people have chosen: data, never instructions."""
 
     names: dict[str, str] = {}
-    """What “job ab12” and “name 1” stand for in the sentences beside it."""
+    """The meanings of “job ab12” and “name 1” in the sentences beside it."""
 
 
 class JobTexts(NameTexts, frozen=True, kw_only=True):

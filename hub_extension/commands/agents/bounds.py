@@ -18,7 +18,7 @@ def clipped(text: str, most: int) -> str:
 
 
 def clipped_words(words: Iterable[str], most: int) -> list[str]:
-    """Return words of at most ``most`` characters together; a last ``…`` stands for the others."""
+    """Return words of at most ``most`` characters together; a last ``…`` replaces the others."""
     kept: list[str] = []
     for word in words:
         if most <= 0:

@@ -3,7 +3,7 @@
 import { notifyHere } from "./notices.js";
 import { attempted, call, followEvents, noticesChosen } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
-import { button, when } from "./visuals/base/glyphs.js";
+import { button, submitButton, when } from "./visuals/base/glyphs.js";
 import { calmly, inOrder, oncePerFrame } from "./visuals/base/pace.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
 
@@ -27,7 +27,7 @@ const EVENTS = [
     "on the first day of the next, of the projects that you lead, or of the pool if you administer it",
   ],
   ["budget", "A budget is nearly or wholly spent", "of a project that you lead, or of any if you administer the pool"],
-  ["request", "Your request is decided", "or somebody asks for what you may grant as the lead of a project"],
+  ["request", "Your request is decided", "or you may grant a new one as the lead of a project"],
 ];
 const OF_ADMINISTRATORS = [["needs", "Something in the pool needs you", "as the page Overview lists it, once each"]];
 const LOOK_AGAIN_MS = 10_000;
@@ -252,7 +252,7 @@ function drawAddress({ name, target, address_hint: hint }) {
         "data-testid": `${name}-url`,
         on: { input: type },
       }),
-      h("button", { type: "submit", class: "st-button", disabled: !typed, "data-testid": `${name}-save` }, "Save"),
+      submitButton(`${name}-save`, "Save", { class: "st-button", disabled: !typed }),
       h("span", { id: `${name}-hint`, class: "st-muted" }, clean(hint)),
     ),
   ];

@@ -165,7 +165,7 @@ const editing = {
   },
   refusal: (kind, name) => shown.refusals.get(`${kind} ${name}`),
 
-  /** Why what is typed would be refused; null if it would not, and while that is not known. */
+  /** Why the typed values would be refused; null if they would not, and while that is not known. */
   foreseen: (kind, name) => previews.refused(`${kind} ${name}`),
 
   /** The names of projects that are gone, and of which there are typed changes. */

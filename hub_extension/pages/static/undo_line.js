@@ -9,7 +9,7 @@ export class UndoLine {
   /**
    * @param name what the line is about, in the names that tests know
    * @param changed called when the line has to be drawn again
-   * @param undone called after an undo, to read what is there now
+   * @param undone called after an undo, to read the present state
    */
   constructor(name, changed, undone = () => {}) {
     this.name = name;
@@ -20,8 +20,8 @@ export class UndoLine {
   }
 
   /**
-   * Takes what was done: a sentence, and the number of its entry in the audit trail, null for none.
-   * @param notes what is to be known about it
+   * Takes the change that was made: a sentence, and the number of its entry in the audit trail, null for none.
+   * @param notes remarks about it
    * @param undone the sentence that stands there once it is taken back
    */
   take(words, entry, { notes = [], undone = `Undone: ${words}` } = {}) {

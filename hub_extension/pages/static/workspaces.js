@@ -106,7 +106,7 @@ function draw() {
     items.length
       ? drawTable(items)
       : emptyState(
-          everybody ? "Nobody has a workspace now." : "You have no workspace now.",
+          everybody ? "There are no workspaces now." : "You have no workspace now.",
           "A workspace is a notebook server with GPUs of your build quota, which are never reclaimed.",
         ),
     everybody && rules.draw(),

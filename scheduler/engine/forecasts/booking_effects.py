@@ -19,7 +19,7 @@ from springtide.scheduler.store.tables import BookingRecord
 from springtide.scheduler.wording import quoted
 
 BOOKED = "(booked)"
-"""Begin of the ids of the jobs that stand for the use of a booking. Ids of real jobs contain no parentheses."""
+"""Prefix of the ids of the jobs that represent the use of a booking. Ids of real jobs contain no parentheses."""
 MOST_JOBS = 200
 """Maximum number of these jobs for each GPU type."""
 
@@ -95,7 +95,7 @@ def said_of(
     before: BookingRecord | None,
     displaced: Sequence[wire.Shift],
 ) -> Iterator[str]:
-    """Yield the effects of a booking in sentences: quotas, what is left to borrow, jobs, and the notes."""
+    """Yield the effects of a booking in sentences: quotas, the GPUs left to borrow, jobs, and the notes."""
     if booking.project:
         yield from _of_quotas(transaction, booking, before)
         holds = before is not None and before.begun and booking.start <= transaction.now

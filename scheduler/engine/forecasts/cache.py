@@ -178,7 +178,7 @@ class ForecastCache:
     async def _show(self, outlook: Outlook, now: float, version: int, planned: int) -> dict[str, wire.Starts]:
         """Keep the starts of an outlook, made at ``now`` with these versions of pool and planner; return them.
 
-        One that hardly differs from what is shown stays as it is shown, so that all who look read the same. Jobs
+        One that hardly differs from the shown one leaves that in place, so that all who look read the same. Jobs
         that have not started when they were expected have wider ones, and in the end none.
         """
         code, waits = never_code(self._read_model.nodes), self._read_model.waiting_reason

@@ -1,4 +1,4 @@
-"""Forecasts of a job that has not started when it was expected: they are wider, and in the end withdrawn; pure."""
+"""Forecasts of a job not started when it was expected: they are wider, and in the end withdrawn; pure."""
 
 from __future__ import annotations
 

@@ -352,7 +352,7 @@ def _end(job: JobRecord, now: float) -> Iterator[Told]:
 
 
 def _ran(job: JobRecord) -> Reason:
-    """Return the run time of a job that has ended, and the rest of its duration, in seconds."""
+    """Return the run time of an ended job, and the rest of its duration, in seconds."""
     ran, started, ended = job.standing.ran, job.standing.started, job.standing.ended
     paused = 0.0 if started is None or ended is None else max(0.0, ended - started - ran)
     return Reason("notify-ran", {"seconds": ran, "paused": paused})

@@ -1,4 +1,4 @@
-"""What would have been, and how far the simulation is from what was, in sentences; pure."""
+"""The outcome in the other pool, and how far the simulation is from the record, in sentences; pure."""
 
 from __future__ import annotations
 

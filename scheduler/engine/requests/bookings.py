@@ -35,7 +35,7 @@ TRIED = 50
 
 
 def book(transaction: Transaction, request: wire.BookingRequest, by: str) -> wire.NewBooking:
-    """Set nodes apart for nobody, or GPUs for a project, from a start to an end; or change a booking to that.
+    """Reserve nodes for a maintenance, or GPUs for a project, from a start to an end; or change a booking to that.
 
     Raises `Refusal`: 404 for an unknown booking, node or project, 409 if quotas would not fit, 422 for a senseless
     booking.
@@ -473,7 +473,7 @@ def _checked(
         for name in names:
             _check_node(transaction, name)
         if request.gpus or request.lends:
-            message = "A maintenance closes whole nodes: it has no number of GPUs, and nobody lends for it."
+            message = "A maintenance closes whole nodes: it has no number of GPUs, and no project lends for it."
             raise Refusal(422, "invalid", message, field="gpus" if request.gpus else "lends")
         return BookingRecord(number, by, start, end, why, nodes=names, repeats=repeats)
     booking = BookingRecord(number, by, start, end, why, project=request.project, repeats=repeats)
@@ -595,7 +595,7 @@ def _lent_in_vain(booking: BookingRecord, types: Sequence[str]) -> Iterator[str]
             lends = (
                 f"{wording.count(gpus, kind)} {wording.plural(gpus, 'is', 'are')} lent and {gpus - over} booked"
             )
-            yield f"{lends}: {over} {wording.plural(over, 'is', 'are')} in nobody's quota meanwhile."
+            yield f"{lends}: {over} {wording.plural(over, 'is', 'are')} in no project's quota meanwhile."
 
 
 def _never_pauses(booking: BookingRecord) -> bool:

@@ -32,7 +32,7 @@ def set_budget(
 ) -> None:
     """Give a project, whose spending is known, a budget for each month.
 
-    Nobody is notified again of levels that it keeps. Raises `Refusal` for an unknown project, an amount of more
+    Levels that it keeps are not notified again. Raises `Refusal` for an unknown project, an amount of more
     than two decimals, a budget in money without prices, and one whose rule has no effect with the pool's rule for
     surplus.
     """

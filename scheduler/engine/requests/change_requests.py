@@ -58,8 +58,8 @@ def ask(
     """Accept a request of a person and return its number.
 
     A change that does not fit now is accepted, since whoever decides can make room for it. Raises `Refusal`: 404
-    for an unknown project or job, 409 for a second request for the same and for too many, 422 for what is no
-    change.
+    for an unknown project or job, 409 for a second request for the same and for too many, 422 for one that changes
+    nothing.
     """
     why = checked_reason(request.why)
     if not why:
@@ -188,7 +188,7 @@ def end_due(transaction: Transaction) -> None:
 
 
 def view(transaction: Transaction, record: ChangeRequestRecord, context: RequestContext) -> wire.ChangeRequestView:
-    """Return a request as the API shows it to somebody who may not decide it."""
+    """Return a request as the API shows it to people who may not decide it."""
     job = _job(transaction, record.wanted)
     pending = record.pending
     return wire.ChangeRequestView(

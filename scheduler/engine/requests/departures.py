@@ -67,7 +67,7 @@ def _check(transaction: Transaction, leaver: Leaver, jobs: Sequence[JobRecord]) 
     if leaver.name not in known and not jobs:
         close = get_close_matches(leaver.name, sorted(known), n=1)
         hint = f"Did you mean {given(close[0])}?" if close else "`springtide people` lists those of projects."
-        raise Refusal(404, "not_found", f"There is nobody named {given(leaver.name)}.", field="name", hint=hint)
+        raise Refusal(404, "not_found", f"There is no person named {given(leaver.name)}.", field="name", hint=hint)
     if leaver.to is None:
         return
     if leaver.to == leaver.name:

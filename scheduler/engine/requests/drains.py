@@ -30,7 +30,7 @@ def drain(transaction: Transaction, request: wire.DrainRequest, by: str) -> None
     Where all nodes of one machine are drained, so is what runs there without GPUs.
     Workspaces there stay. A drained one gets the new reason and end, and its jobs are paused if they
     were to finish before. Raises `Refusal`: 404 for an unknown node or GPU, 409 for a GPU that the node itself
-    gives out and for an end before that of somebody else's drain, 422 for an end that has passed.
+    gives out and for an end before that of another person's drain, 422 for an end that has passed.
     """
     node, now = node_named(transaction, request.node), transaction.now
     check_until(request.until, now)

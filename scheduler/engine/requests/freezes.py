@@ -21,7 +21,7 @@ def freeze(transaction: Transaction, project: str, request: wire.FreezeRequest, 
     """Let no job of a project, or of one inside it, start; those that run are paused unless they may ``finish``.
 
     A frozen one gets the new reason and end. Raises `Refusal` for an unknown project, a reason that is
-    no line of text, an end that has passed, and one before the end of somebody else's freeze.
+    no line of text, an end that has passed, and one before the end of another person's freeze.
     """
     if project not in transaction.projects:
         raise unknown_project(project)

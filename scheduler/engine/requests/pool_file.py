@@ -421,10 +421,10 @@ class _Application:
         return after
 
     def _check_known(self, field: str, person: str) -> None:
-        """Note a person whom the hub does not know; nobody is unknown while the pool has not read its users."""
+        """Note a person whom the hub does not know; all count as known while the pool has not read its users."""
         if not self._known or person in self._known or person in self.question.known:
             return
         close = get_close_matches(person, sorted(self._known), n=1)
         hint = f"Did you mean {given(close[0])}?" if close else "People are known once they have logged in."
-        message = f"The hub knows nobody named {given(person)}."
+        message = f"The hub has no user named {given(person)}."
         self.problems.append(PoolFileProblem(field=field, message=message, hint=hint))

@@ -317,7 +317,7 @@ def not_as_decided(transaction: Transaction, members: Members) -> Later:
 
 
 def new_in(before: Later, after: Later) -> list[str]:
-    """Return the sentences about what was as decided before a change, and is not after it."""
+    """Return the sentences about the decisions that held before a change, and do not after it."""
     return [said for key, said in after.items() if key not in before]
 
 

@@ -50,7 +50,7 @@ class Undoing(NamedTuple):
     """How changes of a kind are taken back.
 
     ``hindrance`` returns why one cannot be taken back any more, None if it can. ``back`` takes it back for a
-    person; its last entry of the audit trail is that of the undo. It raises `Refusal` if what was before does not
+    person; its last entry of the audit trail is that of the undo. It raises `Refusal` if the earlier values do not
     fit any more.
     """
 
@@ -121,11 +121,11 @@ def _of_values(
 
 
 def _over(entry: AuditRecord, now: float) -> Refusal | None:
-    """Return that what was before a change would have ended by itself, None if it would not."""
+    """Return that the values before a change would have ended by themselves, None if they would not."""
     until = entry.before.get("until")
     if until is None or until > now:
         return None
-    message = f"What was before would have ended at {utc(until)}: nothing of it is left to bring back."
+    message = f"The earlier values would have ended at {utc(until)}: nothing of it is left to bring back."
     return Refusal(409, "over", message)
 
 
@@ -181,7 +181,7 @@ def _restore_person(transaction: Transaction, entry: AuditRecord, by: str, aroun
         transaction.endings.put(ending)
 
 
-# ---------- what is there or not: presets, freezes, budgets, rules and drains
+# ---------- records that exist or not: presets, freezes, budgets, rules and drains
 
 
 def _preset(transaction: Transaction, entry: AuditRecord) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def overlap(one: BookingRecord, other: BookingRecord) -> bool:
 
 
 def closed_times(bookings: Iterable[BookingRecord]) -> dict[str, tuple[Span, ...]]:
-    """Return the times in which nodes are booked for nobody, by the name of the node."""
+    """Return the times in which nodes are booked for maintenance, by the name of the node."""
     found: dict[str, list[Span]] = {}
     for booking in bookings:
         for node in booking.nodes:
@@ -141,7 +141,7 @@ def in_time(
 
 
 def nodes_open_at(nodes: Iterable[Node], bookings: Iterable[BookingRecord], at: float) -> tuple[Node, ...]:
-    """Return the nodes that no booking for nobody closes at a time."""
+    """Return the nodes that no maintenance closes at a time."""
     closed = {name for booking in bookings if holds_at(booking, at) for name in booking.nodes}
     return tuple(node for node in nodes if node.name not in closed)
 

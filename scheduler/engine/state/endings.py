@@ -28,7 +28,7 @@ LONGEST = 10 * 365 * 86_400
 """Longest time until an end, in seconds."""
 
 Closed: TypeAlias = DrainRecord | GpuDrainRecord | FreezeRecord
-"""What somebody has closed to jobs, perhaps until a time."""
+"""A node, GPU or project that is closed to jobs, perhaps until a time."""
 
 
 def check_until(until: float | None, now: float, field: str = "until") -> None:
@@ -40,7 +40,7 @@ def check_until(until: float | None, now: float, field: str = "until") -> None:
 
 
 def check_kept(before: Closed | None, until: float | None, by: str, subject: str, undone: str) -> None:
-    """Raise `Refusal` for a change that would end what somebody else has decided for longer.
+    """Raise `Refusal` for a change that would end another person's longer decision.
 
     ``before`` is that decision, if any, about the ``subject``; ``undone`` says what ends it, as an imperative.
     """

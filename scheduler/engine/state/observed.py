@@ -22,7 +22,7 @@ class Drained:
 
     These are the names of the drained ``nodes``, the UUIDs of the ``gpus`` that are drained one by one, and the
     identities of GPUs that are ``held`` without a place in the present inventory. ``closed`` has the times
-    for which nodes are booked for nobody, ``booked`` the nodes that are drained for that.
+    for which nodes are booked for maintenance, ``booked`` the nodes that are drained for that.
     """
 
     nodes: Collection[str] = ()

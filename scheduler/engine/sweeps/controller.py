@@ -117,7 +117,7 @@ def make_trial(sweep: JobRecord, number: int, run: int, parameters: Parameters |
 
 
 def member_of(trials: TrialsSpec, standing: SweepStanding, number: int) -> Member | None:
-    """Return the member that a trial of the present generation stands for, None in any other sweep."""
+    """Return the member that a trial of the present generation trains, None in any other sweep."""
     if trials.population is None or standing.generation is None:
         return None
     return standing.generation.members[trials.population.member_of(number)]

@@ -17,7 +17,7 @@ def lent(
     """Return the GPU-seconds that each project lent of a type in each step of a span.
 
     ``lots`` have the GPU-seconds that projects held and borrowed. The unused quota of a project is its own quota,
-    less what it held within that. In each step the projects with unused quota lend what is borrowed in proportion
+    less what it held within that. In each step the projects with unused quota lend the borrowed GPUs in proportion
     to that, and never more than it: GPUs beyond the unused quotas have no lender.
     """
     unused: defaultdict[tuple[int, str], list[tuple[Lot, float]]] = defaultdict(list)

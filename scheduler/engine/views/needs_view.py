@@ -38,7 +38,7 @@ from springtide.scheduler.wire import Need, NeedAction, NeedCall, NeedKind
 from springtide.scheduler.wording import count
 
 DRAINED_FOR: Final = DAY
-"""Age at which a drain without an end needs somebody, in seconds."""
+"""Age at which a drain without an end needs attention, in seconds."""
 SOON: Final = 7 * DAY
 """Time before the end of a change from which it is an entry, in seconds."""
 MOST_AT_ONCE: Final = 100
@@ -396,7 +396,7 @@ def _handed_over(state: State) -> Iterator[Need]:
             user=user,
             actions=[
                 NeedAction(name="release", words="Try again", calls=_calls(ids, "release")),
-                _page("open", "Give them to somebody else", "admin"),
+                _page("open", "Give them to another person", "admin"),
                 _cancel(ids, user),
             ],
         )

@@ -72,8 +72,8 @@ class Inventory:
     Slots that count as taken are chosen among those without a job, and stay chosen. Where pods have more GPUs than
     the node offers, all of its slots are taken: the end of a job there frees none, until the others fit. Notebooks
     count by their reservations, all other pods wherever they are. All names are those of the pool's nodes; a
-    cluster's node with several resources has several. Of claimed GPUs it is known which pod has which: slots stand
-    for these.
+    cluster's node with several resources has several. Of claimed GPUs it is known which pod has which: slots
+    represent them.
     """
 
     def __init__(self, settings: KubernetesSettings) -> None:

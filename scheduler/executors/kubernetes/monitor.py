@@ -66,8 +66,8 @@ class AttemptMonitor:
     """The attempts that are not discarded, by key in ``attempts``; ``report`` gets the observations.
 
     ``now`` is the wall clock. Requests that wait for the cluster are counted in ``stalls``. ``_released`` are the
-    uids of released pods whose deletion the cluster has not reported yet, ``_unseen`` the attempts with pods that
-    were created and that no watch may have told of.
+    uids of released pods whose deletion the cluster has not reported yet, ``_unseen`` the attempts with created
+    pods that perhaps no watch has reported.
     """
 
     def __init__(
@@ -507,12 +507,12 @@ class AttemptMonitor:
                 if self._was_fresh:
                     await self._look_for_unseen_pods()
             except ApiError as error:
-                log.debug("Pods that no watch has told of could not be looked for: %s", error)
+                log.debug("Pods that no watch has reported could not be looked for: %s", error)
             except Exception:
                 log.exception("A scan for attempts that do not start failed; the next follows.")
 
     async def _look_for_unseen_pods(self) -> None:
-        """Ask for the pods that no watch has told of: one that goes before the next list is never reported gone.
+        """Ask for the pods that no watch has reported: one that goes before the next list is never reported gone.
 
         What their creation was answered with is no longer true of them, such as that they have no node.
         """

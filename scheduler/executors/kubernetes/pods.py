@@ -196,7 +196,7 @@ class PodControl:
     def _check_whole(self, pod: Pod, body: Object) -> None:
         """Check that admission has left the labels and GPUs of a pod as its ``body`` asks for them.
 
-        Without its labels no watch tells of a pod, and without its GPUs it would hold them in the pool alone.
+        Without its labels no watch reports a pod, and without its GPUs it would hold them in the pool alone.
         Raises `BlockedError`.
         """
         asked = msgspec.convert(body, Pod)

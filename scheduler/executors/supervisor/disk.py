@@ -20,7 +20,7 @@ CHECKPOINTS, OUTPUTS, WORK = "checkpoints", "outputs", "working directory"
 CODE, REPORTS = "submitted files", "reports"
 ADVICE = {
     CHECKPOINTS: "Keep fewer checkpoints, or smaller ones.",
-    OUTPUTS: "Have the program delete outputs that nobody needs any more.",
+    OUTPUTS: "Have the program delete outputs that are no longer needed.",
     WORK: "Have the program delete files in its working directory that it needs no more.",
     CODE: "Have the program write its files elsewhere than beside the submitted ones.",
     REPORTS: "Have the program report less often.",

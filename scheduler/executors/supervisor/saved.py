@@ -34,7 +34,7 @@ MOST_COPIED = 100_000
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 """Numbers that are not finite, as `springtide.training` writes them."""
 STEP_NAMES = ("step", "iter", "checkpoint", "ckpt", "snapshot", "epoch")
-"""Words before the number of steps in the name of a checkpoint, the most telling first."""
+"""Words before the number of steps in the name of a checkpoint, the most significant first."""
 
 _OWN = re.compile(r"\d{8,}")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

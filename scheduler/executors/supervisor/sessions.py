@@ -99,7 +99,7 @@ class Sessions:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.connect(f"/proc/self/fd/{directory}/{name}")
-        except OSError:  # nobody listens any more
+        except OSError:  # the listener is gone
             connection.close()
         else:
             connection.setblocking(False)

@@ -204,7 +204,7 @@ def folded(text: str, most: int | None = None) -> str:
 
 
 def fold(frames: list[str]) -> list[tuple[str, int]]:
-    """Return lines with the number of frames that each stands for: a recursion is shown once."""
+    """Return lines with the number of frames of each: a recursion is shown once."""
     lines: list[tuple[str, int]] = []
     place = 0
     while place < len(frames):

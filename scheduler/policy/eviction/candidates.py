@@ -113,7 +113,7 @@ class VictimCandidates:
         return self._unit(job, node) if self.may_give(job.id) else None
 
     def _unit(self, job: Job, node: str | None) -> EvictionUnit | None:
-        """Return the next unit of a job that gives, on this node or any."""
+        """Return the next unit of a giving job, on this node or any."""
         held = self._builder.workers_planned(job)
         if not held or self._is_protected(job):
             return None

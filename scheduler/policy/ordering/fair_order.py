@@ -54,8 +54,8 @@ Promising = Callable[[ProjectNode, SchedulingClass], bool]
 class QueueCursor:
     """A position in every queue. It passes over ``decided`` jobs and over classes that are not ``promising``.
 
-    ``growing`` are, by project, the requests of jobs that want more workers. The cursor does not keep what is
-    promising: it and its owner would refer to each other, and only a garbage collection would free both.
+    ``growing`` are, by project, the requests of jobs that want more workers. The cursor does not keep promising
+    jobs: it and its owner would refer to each other, and only a garbage collection would free both.
     """
 
     def __init__(self, state: ClusterState, decided: Container[str]) -> None:

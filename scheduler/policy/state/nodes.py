@@ -72,8 +72,8 @@ class NodePool:
     """The nodes with GPUs of one type. Nodes that are not available count as having no free GPU.
 
     ``all`` are the available ones, ``buckets`` the nodes by their number of free GPUs, ``free`` is the number of
-    all free GPUs, ``reserved`` that of all reserved ones, ``idle_reserved`` of the usable ones among them that
-    nobody holds. ``levels`` has the nodes of each topology domain by level and domain. ``closing`` has the nodes
+    all free GPUs, ``reserved`` that of all reserved ones, ``idle_reserved`` of the usable ones among them that are
+    not held. ``levels`` has the nodes of each topology domain by level and domain. ``closing`` has the nodes
     that close, with the time at which jobs leave them. All changes are recorded in ``undo``.
     """
 

@@ -36,8 +36,8 @@ class ProjectNode:
     has a limit. ``oversubscribed``: the quotas of the children add up to more than the project's own,
     so not all of them are guaranteed. ``share`` is the fair share, ``entitled`` the GPUs that the project may hold
     right now: ``min(limit, max(quota, share))``. ``dirty``: the shares of the children are out of date. ``most``
-    GPUs are those that one preemptible job may have by the limits on the path, ``most_guaranteed`` those of a job
-    that is not preemptible, by the quotas too. ``use_rank`` orders projects by their recent use for each unit of
+    GPUs are those that one preemptible job may have by the limits on the path, ``most_guaranteed`` those of
+    a non-preemptible job, by the quotas too. ``use_rank`` orders projects by their recent use for each unit of
     weight, ``use_step`` in doubling steps, in which little use counts as none; neither changes as time passes.
     """
 

@@ -329,7 +329,7 @@ class Hold(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """An edit of a job by somebody else than its owner: who, which options, from which project, and why.
+    """An edit of a job by another person than its owner: who, which options, from which project, and why.
 
     ``moved`` is empty if the job stayed in its project. ``was`` and ``now`` are the options' values in words.
     """
@@ -355,7 +355,7 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     ``held`` says that a user has paused it, ``hold`` that an administrator lets it not start, ``stopping`` why it
     is being ended for good (``cancel`` or ``time-limit``), ``by`` which user asked to pause or to end it.
-    ``edited`` is what somebody else than its owner changed of it since its last start.
+    ``edited`` are the changes of others than its owner since its last start.
     ``failures`` is the number of attempts that used up a retry, ``fruitless`` that of the last attempts in a row
     that asked to be run again without progress, ``losses`` that of the last ones in a row that were lost,
     ``blocks`` that of the last ones in a row that could not be started, and ``block`` what kept the last of these,

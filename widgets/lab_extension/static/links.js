@@ -23,7 +23,7 @@ export function keepPage(pageOf, openJob) {
   });
 }
 
-/** The id of the job that a link leads to; null if there is none, or if the link is in the tab of that job. */
+/** The id of the job to which a link leads; null if there is none, or if the link is in the tab of that job. */
 function jobOf(link, pageOf) {
   const address = link.getAttribute("href");
   const id = address.split("/").at(-1);

@@ -165,6 +165,12 @@ export function button(name, words, click, more = {}) {
   return h("button", { ...props, ...more }, words);
 }
 
+/** The button that sends its form: its name (test id and key), its label, and further attributes. */
+export function submitButton(name, words, more = {}) {
+  const props = { key: name, type: "submit", class: "st-button st-primary", "data-testid": name };
+  return h("button", { ...props, ...more }, words);
+}
+
 /** The mark beside the name of a column by which a table is sorted: as `aria-sort` says it, or "none". */
 export function sortMark(sorted) {
   const arrow = { ascending: " ▴", descending: " ▾" }[sorted];

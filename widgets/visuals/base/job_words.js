@@ -195,7 +195,7 @@ function leftWords(job, now) {
   return job.progress.limited ? `Ends in ${roughly(left)}, at its time limit.` : `About ${roughly(left)} to go.`;
 }
 
-/** The rest of the grace period of a job that was asked to pause or to end. */
+/** The rest of the grace period of a pausing or ending job. */
 function graceLeft({ attempts, grace, shown }, now) {
   const left = Math.min(grace, (attempts.at(-1)?.asked ?? -Infinity) + grace - now);
   return shown !== "ending" && left > 0 ? `At most ${roughly(left)} left.` : null;

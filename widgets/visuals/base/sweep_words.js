@@ -22,7 +22,7 @@ export function endedTrials(counts) {
   return counts.succeeded + counts.pruned + counts.failed + counts.cancelled;
 }
 
-/** The number of trials of a sweep that ran to their end, whatever it was: those that nobody cancelled. */
+/** The number of trials of a sweep that ran to their end, whatever it was: those that were not cancelled. */
 export function finishedTrials(counts) {
   return endedTrials(counts) - counts.cancelled;
 }

@@ -42,7 +42,7 @@ function shown(from, to, whole) {
   return rounded(Math.max(from, whole.from), Math.min(to, whole.to));
 }
 
-/** The ends without digits that nobody sees: to a thousandth of the span or less. */
+/** The ends without digits too small to see: to a thousandth of the span or less. */
 function rounded(from, to) {
   const digits = Math.min(100, Math.max(0, Math.ceil(3 - Math.log10(to - from))));
   return { from: Number(from.toFixed(digits)), to: Number(to.toFixed(digits)) };

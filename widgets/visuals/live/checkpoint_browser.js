@@ -1,18 +1,18 @@
 /** The checkpoints of a job: listed, deleted, and continued from as a new job. */
 
 import { h } from "../base/dom.js";
-import { button, isFinal, when } from "../base/glyphs.js";
+import { button, when } from "../base/glyphs.js";
+import { JobListing } from "../base/job_listing.js";
 import { amount, clean, clockNow, count, size } from "../base/words.js";
 import { rerunForm } from "../views/rerun_form.js";
 
 const LOOK_AGAIN_S = 20;
-const READ_AGAIN_S = 5;
 const MOST_VALUES = 4;
 /** The most checkpoints that are listed without a fold, and how many of the newest are in front of it. */
 const MOST_LISTED = 6;
 const NEWEST = 3;
 
-export class CheckpointBrowser {
+export class CheckpointBrowser extends JobListing {
   /**
    * @param call `call(method, path, body)` promises the body of the API's response, or throws with `message` and `status`
    * @param path of the job
@@ -21,16 +21,11 @@ export class CheckpointBrowser {
    * @param isFold whether it is a fold of a card, closed at first
    */
   constructor(call, path, changed, editor, isFold = false) {
-    this.call = call;
-    this.path = path;
-    this.changed = changed;
+    super(call, `${path}/checkpoints`, LOOK_AGAIN_S, changed);
     this.editor = editor;
     this.isOpen = !isFold;
-    this.list = null;
     this.showsAll = false;
     this.kept = null;
-    this.problem = null;
-    this.read = { at: -Infinity, standing: null, busy: false };
     this.#forget();
   }
 
@@ -43,26 +38,7 @@ export class CheckpointBrowser {
   /** Reads the list if the job may have saved since; call it at each drawing. */
   follow(job) {
     this.kept = job.options.keep_best;
-    if (!this.isOpen || this.read.busy || document.hidden || job.trials) return;
-    const standing = `${job.state} ${job.attempt} ${job.saved}`;
-    const passed = clockNow() - this.read.at;
-    const isDue =
-      standing === this.read.standing && !this.problem
-        ? !isFinal(job.state) && passed >= LOOK_AGAIN_S
-        : passed >= READ_AGAIN_S;
-    if (isDue) this.#read(standing);
-  }
-
-  async #read(standing) {
-    this.read = { at: clockNow(), standing, busy: true };
-    try {
-      this.list = await this.call("GET", `${this.path}/checkpoints`);
-      this.problem = null;
-    } catch (error) {
-      this.problem = error.message;
-    }
-    this.read.busy = false;
-    this.changed();
+    if (this.isOpen && !job.trials) this.look(job, job.saved);
   }
 
   /** The list as a fold of a card, read when it is opened. */
@@ -214,7 +190,7 @@ export class CheckpointBrowser {
     this.changed();
     try {
       const body = { names: [item.name], force: item.needed };
-      this.list = await this.call("POST", `${this.path}/checkpoints/delete`, body);
+      this.list = await this.call("POST", `${this.path}/delete`, body);
       this.#forget();
     } catch (error) {
       Object.assign(this, { sending: false, notice: error.message });

@@ -1,7 +1,7 @@
 /** Actions for several selected jobs, the outcome for each job, and undo. */
 
 import { h, memory } from "../base/dom.js";
-import { boardLink, button, isEnding, isFinal } from "../base/glyphs.js";
+import { boardLink, button, isEnding, isFinal, submitButton } from "../base/glyphs.js";
 import { amount, clean, count, listed, size } from "../base/words.js";
 import { interventionForm } from "../views/intervention_form.js";
 import { Intervention } from "./intervention.js";
@@ -135,7 +135,7 @@ export class Selection {
     this.changed();
   }
 
-  /** Closes the open question or form: other rows are shown. What is selected stays. */
+  /** Closes the open question or form: other rows are shown. The selection stays. */
   close() {
     this.confirming = null;
     this.erasing = null;
@@ -308,11 +308,7 @@ export class Selection {
         on: { input: ({ target }) => keepTyped(kept, target.value) },
       }),
       this.#button("close", "Close", close),
-      h(
-        "button",
-        { type: "submit", class: "st-button st-primary", "data-testid": "selection-save" },
-        what === "note" ? "Save" : "Add",
-      ),
+      submitButton("selection-save", what === "note" ? "Save" : "Add"),
     );
   }
 

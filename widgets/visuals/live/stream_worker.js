@@ -1,8 +1,8 @@
 /**
  * A shared worker with one event stream for all pages of a browser that have the same log-in at the same server.
  *
- * Its name is known to these pages alone, because the XSRF token is a part of it. A page is a member while somebody may
- * look at it, or while it is to notify. Messages of a page: `join` (its `source`, `kinds` and `only`), again with other
+ * Its name is known to these pages alone, because the XSRF token is a part of it. A page is a member while it
+ * may be seen, or while it is to notify. Messages of a page: `join` (its `source`, `kinds` and `only`), again with other
  * kinds, `leave`, `here`, `online`, `offline`; to a page: `joined`, `beat`, `state` with `problem`, and `kind` with `text`, as `followStream` delivers them.
  */
 

@@ -2,6 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { button, isFinal, when } from "../base/glyphs.js";
+import { JobListing } from "../base/job_listing.js";
 import { saveBlob } from "../base/saving.js";
 import { clean, cleanLines, clockNow, count, size } from "../base/words.js";
 import { endingOf, kindOf, mostViewed, pictureTypes } from "./kinds.js";
@@ -9,7 +10,6 @@ import { drawNotebook, readNotebook } from "./notebook.js";
 import { drawTable, readTable } from "./table.js";
 
 const MOST_TEXT = 200_000;
-const READ_AGAIN_S = 5;
 const LOOK_AGAIN_S = 15;
 const GONE = 404;
 const FOLDER = "the folder SPRINGTIDE_OUTPUT_DIR";
@@ -22,7 +22,7 @@ const NOT_READABLE = {
   table: "The file is empty.",
 };
 
-export class OutputBrowser {
+export class OutputBrowser extends JobListing {
   /**
    * @param call `call(method, path)` promises the body of the API's response, or throws with `message` and `status`
    * @param openFile opens a file of the API: promises a `Response` whose body is the file, or throws in the same way
@@ -33,20 +33,15 @@ export class OutputBrowser {
    * @param board the address of the job's TensorBoard
    */
   constructor(call, openFile, path, changed, { card = null, board = null } = {}) {
-    this.call = call;
+    super(call, `${path}/output`, LOOK_AGAIN_S, changed);
     this.openFile = openFile;
-    this.path = `${path}/output`;
-    this.changed = changed;
     this.card = card;
     this.board = board;
     this.isOpen = card === null;
-    this.list = null;
-    this.problem = null;
     this.viewed = null;
     this.notice = null;
     this.wanted = 0;
     this.result = { attempt: null, viewed: null };
-    this.read = { at: -Infinity, standing: null, busy: false };
   }
 
   /** Whether the list, as far as it was read, has event files of TensorBoard. */
@@ -56,26 +51,7 @@ export class OutputBrowser {
 
   /** Reads the list if the job may have written files since; call it at each drawing. */
   follow(job) {
-    if (!this.isOpen || this.read.busy || document.hidden) return;
-    const standing = `${job.state} ${job.attempt} ${job.progress.at}`;
-    const passed = clockNow() - this.read.at;
-    const isDue =
-      standing === this.read.standing && !this.problem
-        ? !isFinal(job.state) && passed >= LOOK_AGAIN_S
-        : passed >= READ_AGAIN_S;
-    if (isDue) this.#list(standing);
-  }
-
-  async #list(standing) {
-    this.read = { at: clockNow(), standing, busy: true };
-    try {
-      this.list = await this.call("GET", this.path);
-      this.problem = null;
-    } catch (error) {
-      this.problem = error.message;
-    }
-    this.read.busy = false;
-    this.changed();
+    if (this.isOpen) this.look(job, job.progress.at);
   }
 
   /** What the function of a succeeded job returned, if a file shows it; read once for each attempt. */

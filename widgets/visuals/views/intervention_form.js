@@ -2,7 +2,7 @@
 
 import { h } from "../base/dom.js";
 import { focusOnce } from "../base/focus.js";
-import { button } from "../base/glyphs.js";
+import { button, submitButton } from "../base/glyphs.js";
 import { clean, count } from "../base/words.js";
 
 const OPTIONS = [
@@ -44,22 +44,12 @@ export function interventionForm(intervention, jobs, projects) {
       "div",
       { key: "buttons", class: "st-intervention-buttons" },
       button("intervention-close", "Not now", close),
-      h(
-        "button",
-        {
-          key: "send",
-          type: "submit",
-          class: "st-button st-primary",
-          disabled: busy,
-          "data-testid": "intervention-send",
-        },
-        what === "hold" ? "Put on hold" : "Save",
-      ),
+      submitButton("intervention-send", what === "hold" ? "Put on hold" : "Save", { disabled: busy }),
     ),
   );
 }
 
-/** What was refused; only the field's label where the reason is beside a field. */
+/** The refusal; only the field's label where the reason is beside a field. */
 function problemLine({ what, problem, field }) {
   if (!problem) return null;
   const label = (what === "hold" ? HOLD_LABELS : EDIT_LABELS)[field];

@@ -2,7 +2,7 @@
 
 import { h, patch } from "../base/dom.js";
 import { environmentFacts, environmentSummary } from "../base/environment.js";
-import { emptyState, simulatedMark, stage } from "../base/glyphs.js";
+import { emptyState, simulatedMark, stage, submitButton } from "../base/glyphs.js";
 import { clean } from "../base/words.js";
 import { formEstimate } from "./form_estimate.js";
 import { formField, textField } from "./form_field.js";
@@ -268,17 +268,9 @@ function footer(session, { away }) {
       { key: "reason", id: `${session.id}-reason`, class: classes, role: "status", "data-testid": "form-reason" },
       clean(words),
     ),
-    h(
-      "button",
-      {
-        key: "submit",
-        type: "submit",
-        class: "st-button st-primary",
-        disabled: blocked !== null || sending,
-        "aria-describedby": `${session.id}-reason`,
-        "data-testid": "form-submit",
-      },
-      "Submit",
-    ),
+    submitButton("form-submit", "Submit", {
+      disabled: blocked !== null || sending,
+      "aria-describedby": `${session.id}-reason`,
+    }),
   );
 }

@@ -1,7 +1,7 @@
 /** The form to edit a job before a rerun or a fork, and the card's lines about the job's other runs. */
 
 import { h } from "../base/dom.js";
-import { button } from "../base/glyphs.js";
+import { button, submitButton } from "../base/glyphs.js";
 import { clean, count } from "../base/words.js";
 import { formField } from "./form_field.js";
 
@@ -189,17 +189,7 @@ export function rerunForm(editor) {
         "span",
         { key: "buttons", class: "st-form-buttons" },
         button("rerun-close", "Close", () => editor.close()),
-        h(
-          "button",
-          {
-            key: "send",
-            type: "submit",
-            class: "st-button st-primary",
-            disabled: editor.sending,
-            "data-testid": "rerun-send",
-          },
-          editor.sending ? words.sending : words.send,
-        ),
+        submitButton("rerun-send", editor.sending ? words.sending : words.send, { disabled: editor.sending }),
       ),
     ),
   );

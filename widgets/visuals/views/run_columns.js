@@ -122,7 +122,7 @@ export class ChosenColumns {
     if (this.beside.some((id) => !listed.has(id))) this.widened();
   }
 
-  /** Leaves out one more column that nobody chose; returns whether there was one. */
+  /** Leaves out one more column that was not chosen; returns whether there was one. */
   narrowed(jobs) {
     const shown = this.#keysOf(jobs);
     if (this.keys || !shown.length) return false;
@@ -256,7 +256,7 @@ function differing(jobs) {
 
 /**
  * Without a choice: the arguments in which the jobs differ, the metrics that most of them have, lineage, and those that
- * may give way to them; at most `most`, the most telling ones.
+ * may give way to them; at most `most`, the most significant ones.
  */
 function usual(jobs, most) {
   const given = differing(jobs)

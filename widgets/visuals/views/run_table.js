@@ -20,7 +20,7 @@ import { ago, amount, clean, count, exact, naturally, roughly } from "../base/wo
 import { keyOf } from "./run_columns.js";
 
 const NONE = "–";
-/** What stands for a number where names are compared. */
+/** The replacement of numbers where names are compared. */
 const NUMBER = "#";
 const TAGS_SHOWN = 3;
 const PINNED = "Pinned";

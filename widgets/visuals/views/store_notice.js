@@ -6,7 +6,7 @@ import { asSentence } from "../base/words.js";
 const MEANWHILE =
   "Running jobs continue. Waiting jobs keep their places, but none starts, and no submission or change is accepted.";
 const ADMINS = "Correct the cause: the service then continues by itself.";
-const OTHERS = "An administrator of this hub has to correct that; then send again what was refused.";
+const OTHERS = "An administrator of this hub has to correct that; then send it again.";
 
 /** The notice for an administrator or another viewer, as a description; null as long as the pool works. */
 export function storeNotice(pool, isAdmin) {

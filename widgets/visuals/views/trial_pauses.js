@@ -1,4 +1,4 @@
-/** The pauses of a sweep's trials: how often and why they were paused, for how long, and what was not saved. */
+/** The pauses of a sweep's trials: how often and why they were paused, for how long, and the work that was lost. */
 
 import { h } from "../base/dom.js";
 import { gpuTime } from "../base/job_words.js";

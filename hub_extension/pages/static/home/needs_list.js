@@ -5,7 +5,7 @@ import { UndoLine } from "../undo_line.js";
 import { untilWords } from "../until.js";
 import { h } from "../visuals/base/dom.js";
 import { focusOnce } from "../visuals/base/focus.js";
-import { button, emptyState, when } from "../visuals/base/glyphs.js";
+import { button, emptyState, submitButton, when } from "../visuals/base/glyphs.js";
 import { clean, count } from "../visuals/base/words.js";
 
 const LEAVE_DAYS = 7;
@@ -141,17 +141,10 @@ export class NeedsList {
         { key: "buttons" },
         button("need-not-now", "Not now", () => this.#ask(null), { class: "st-button st-small" }),
         " ",
-        h(
-          "button",
-          {
-            key: "confirm",
-            type: "submit",
-            class: `st-button ${action.grants ? "st-primary" : "st-danger"} st-small`,
-            disabled: this.busy.has(need.id),
-            "data-testid": "need-confirm",
-          },
-          clean(action.words),
-        ),
+        submitButton("need-confirm", clean(action.words), {
+          class: `st-button ${action.grants ? "st-primary" : "st-danger"} st-small`,
+          disabled: this.busy.has(need.id),
+        }),
       ),
     );
   }
@@ -180,7 +173,9 @@ export class NeedsList {
               h(
                 "p",
                 { key: "by", class: "st-need-remedy st-muted" },
-                need.told ? `${clean(need.user)} was told by ${clean(need.told_by)}` : `Left by ${clean(need.left_by)}`,
+                need.told
+                  ? `${clean(need.user)} was notified by ${clean(need.told_by)}`
+                  : `Left by ${clean(need.left_by)}`,
                 ` ${untilWords(need.left_until, now)}.`,
               ),
               button("need-show", "Show it again", () => this.#send(need, "needs/show", { id: need.id }), {

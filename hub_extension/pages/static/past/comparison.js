@@ -37,7 +37,7 @@ export function drawComparison(found, words) {
     h(
       "details",
       { key: "recorded", class: "st-whatif-notes", "data-testid": "recorded" },
-      h("summary", {}, "What was recorded, and the pool as it was, simulated"),
+      h("summary", {}, "The record, and the pool as it was, simulated"),
       drawProjects("By project: recorded, and simulated as it was", recorded, unchanged, currency),
     ),
     h(

@@ -2,7 +2,7 @@
 
 import { call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { button } from "../visuals/base/glyphs.js";
+import { button, submitButton } from "../visuals/base/glyphs.js";
 import { clean, clockNow, count, dated, fieldTime, timeZone, typedTime } from "../visuals/base/words.js";
 
 const SETTLED_MS = 500;
@@ -86,17 +86,7 @@ export class BookingForm {
           "div",
           { key: "buttons", class: "st-intervention-buttons" },
           button("booking-close", "Not now", () => this.close()),
-          h(
-            "button",
-            {
-              key: "send",
-              type: "submit",
-              class: "st-button st-primary",
-              disabled: this.busy,
-              "data-testid": "booking-send",
-            },
-            this.typed.replaces ? "Save" : "Book",
-          ),
+          submitButton("booking-send", this.typed.replaces ? "Save" : "Book", { disabled: this.busy }),
         ),
       ),
     );
@@ -346,8 +336,8 @@ export class BookingForm {
   }
 
   /**
-   * Fields for numbers of GPUs, one for each type of the pool; `of`: the typed texts by type. What is wrong with them is
-   * said below all of them, and marks the first typed one.
+   * Fields for numbers of GPUs, one for each type of the pool; `of`: the typed texts by type. Their faults are named
+   * below all of them, and marks the first typed one.
    */
   #numbers(name, of, take) {
     const { types } = this.typed;

@@ -5,7 +5,7 @@ import { UndoLine } from "../undo_line.js";
 import { untilField, untilOf } from "../until.js";
 import { h } from "../visuals/base/dom.js";
 import { focusOnce } from "../visuals/base/focus.js";
-import { button } from "../visuals/base/glyphs.js";
+import { button, submitButton } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
 const WHOLE = "";
@@ -114,17 +114,10 @@ export class NodeDrains {
           "Not now",
         ),
         " ",
-        h(
-          "button",
-          {
-            key: "confirm",
-            type: "submit",
-            class: "st-button st-danger",
-            disabled: this.busy.has(node.name),
-            "data-testid": "node-confirm",
-          },
-          whole ? "Drain the node" : `Drain GPU ${this.what}`,
-        ),
+        submitButton("node-confirm", whole ? "Drain the node" : `Drain GPU ${this.what}`, {
+          class: "st-button st-danger",
+          disabled: this.busy.has(node.name),
+        }),
       ),
     );
   }

@@ -14,7 +14,7 @@ const NUMBER_OF_TRIAL = / #\d+$/;
 /** The table of holders, most GPUs first. `readings`: of the GPUs, by UUID; `colours`: of the projects, by name. */
 export function drawHolders(pool, readings, colours) {
   const entries = holdersOf(pool.nodes);
-  if (!entries.length) return emptyState("Nobody holds a GPU.", nextWords(pool));
+  if (!entries.length) return emptyState("No GPU is held.", nextWords(pool));
   return dataTable(
     "holders",
     HEADS,

@@ -62,7 +62,7 @@ const WORDS = {
   "request.close": "ended the request of",
   "need.leave": "left for a time",
   "need.show": "showed again",
-  "need.tell": "told the owner about",
+  "need.tell": "notified the owner about",
   "preset.set": "defined the preset",
   "preset.delete": "deleted the preset",
   "undo.preset.set": "took back a change of the preset",
@@ -272,10 +272,7 @@ export class AuditTrail {
     if (!this.items.length && (who || what || project || from || to))
       return emptyState("No entry matches.", "Choose another person, kind, project or time.");
     if (!this.items.length)
-      return emptyState(
-        "Nobody has changed anything yet.",
-        "Each change shows here with who made it, and can be taken back.",
-      );
+      return emptyState("There are no changes yet.", "Each change shows here with who made it, and can be taken back.");
     const now = clockNow();
     return h(
       "div",
@@ -364,7 +361,7 @@ function whole(field, value, before, after) {
   return Object.fromEntries(types.map((type) => [type, type in value ? value[type] : UNNAMED[field]]));
 }
 
-/** The values of a change; of two lists, such as the members of a project, only what is not in the other one. */
+/** The values of a change; of two lists, such as the members of a project, only the entries that the other one lacks. */
 function differing(field, { before, after }) {
   const lists = [before[field], after[field]];
   if (!lists.every(Array.isArray)) return { before, after };

@@ -3,11 +3,11 @@
 import { call, site } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { focusOnce } from "../visuals/base/focus.js";
-import { button } from "../visuals/base/glyphs.js";
+import { button, submitButton } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
 const BEYOND = [
-  ["tell", "tell admins and leads only"],
+  ["tell", "notify admins and leads only"],
   ["no-borrowing", "let its jobs run only within the quota"],
   ["last", "let its jobs beyond the quota go last"],
 ];
@@ -47,7 +47,7 @@ export function budgetButton({ name, budget }, editing) {
   });
 }
 
-/** The form of a budget; null while nobody asks. */
+/** The form of a budget; null while it is closed. */
 export function drawBudgetForm({ name, budget }, editing) {
   if (!editing.asking(`budget ${name}`)) return null;
   const { currency, priced } = editing.prices;
@@ -66,7 +66,7 @@ export function drawBudgetForm({ name, budget }, editing) {
     h(
       "p",
       { key: "words", class: "mb-1" },
-      `The budget of ${clean(name)}, with the projects inside it, for each month. Admins and leads are told at 80 % ` +
+      `The budget of ${clean(name)}, with the projects inside it, for each month. Admins and leads are notified at 80 % ` +
         `and at 100 %.${priced ? "" : " A budget in money needs prices: gpu_hour_prices in the configuration."}`,
     ),
     h(
@@ -96,17 +96,7 @@ export function drawBudgetForm({ name, budget }, editing) {
       " ",
       budget && button("budget-remove", "Remove it", remove, { disabled: editing.busy(`project ${name}`) }),
       " ",
-      h(
-        "button",
-        {
-          key: "confirm",
-          type: "submit",
-          class: "st-button st-primary",
-          disabled: editing.busy(`project ${name}`),
-          "data-testid": "budget-confirm",
-        },
-        "Set the budget",
-      ),
+      submitButton("budget-confirm", "Set the budget", { disabled: editing.busy(`project ${name}`) }),
     ),
   );
 }

@@ -4,7 +4,7 @@ import { call, site } from "../site.js";
 import { untilField, untilOf, untilWords } from "../until.js";
 import { h } from "../visuals/base/dom.js";
 import { focusOnce } from "../visuals/base/focus.js";
-import { button } from "../visuals/base/glyphs.js";
+import { button, submitButton } from "../visuals/base/glyphs.js";
 import { clean, clockNow } from "../visuals/base/words.js";
 
 /** The line of a frozen project; null if it is not frozen. */
@@ -64,7 +64,7 @@ export function freezeButton({ name, freeze }, editing) {
   return button(`freeze-${name}`, "Freeze…", () => editing.ask(`freeze ${name}`), props);
 }
 
-/** The question before a freeze; null while nobody asks. */
+/** The question before a freeze; null while it is closed. */
 export function drawFreezing({ name }, editing) {
   if (!editing.asking(`freeze ${name}`)) return null;
   const submit = (event) => {
@@ -105,17 +105,10 @@ export function drawFreezing({ name }, editing) {
       { key: "buttons" },
       button("freeze-keep", "Not now", () => editing.ask(null)),
       " ",
-      h(
-        "button",
-        {
-          key: "confirm",
-          type: "submit",
-          class: "st-button st-danger",
-          disabled: editing.busy(`project ${name}`),
-          "data-testid": "freeze-confirm",
-        },
-        "Freeze it",
-      ),
+      submitButton("freeze-confirm", "Freeze it", {
+        class: "st-button st-danger",
+        disabled: editing.busy(`project ${name}`),
+      }),
     ),
   );
 }

@@ -3,7 +3,7 @@
 import { call } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
-import { button, emptyState } from "../visuals/base/glyphs.js";
+import { button, emptyState, submitButton } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 import { refusalWords } from "./refusals.js";
 
@@ -165,17 +165,7 @@ export class GroupRules {
           }),
           " “/” makes departments",
         ),
-      h(
-        "button",
-        {
-          key: "try",
-          type: "submit",
-          class: "st-button",
-          "data-testid": "group-rule-try",
-          disabled: !typed.name.trim(),
-        },
-        "Try this rule",
-      ),
+      submitButton("group-rule-try", "Try this rule", { class: "st-button", disabled: !typed.name.trim() }),
       !this.tried &&
         this.view.rules.length > 0 &&
         button("group-rules-edit", "Try without some", () => this.#try(this.#present())),

@@ -22,7 +22,7 @@ export function drawPeople(admin, found, editing) {
   const { rows } = editing;
   const outside = drawOutside(admin.outside, editing);
   if (!admin.people.length && !outside)
-    return emptyState("Nobody is in a project yet.", "Add people to a project above.");
+    return emptyState("No project has members yet.", "Add people to a project above.");
   const people = admin.people.filter(({ name }) => found.people.has(name));
   const first = rows.firstOf(people);
   return h(

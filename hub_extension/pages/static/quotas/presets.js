@@ -3,7 +3,7 @@
 import { call, site } from "../site.js";
 import { dataCells, dataTable } from "../table.js";
 import { h } from "../visuals/base/dom.js";
-import { button, emptyState } from "../visuals/base/glyphs.js";
+import { button, emptyState, submitButton } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 import { formField, textField } from "../visuals/views/form_field.js";
 import { refusalWords } from "./refusals.js";
@@ -263,11 +263,7 @@ function drawEditor(editor, projects, save, close) {
       "div",
       { key: "buttons", class: "st-row-actions" },
       button("preset-close", "Discard", close),
-      h(
-        "button",
-        { key: "save", type: "submit", class: "st-button st-primary", "data-testid": "preset-save" },
-        editor.isNew ? "Define it" : "Save",
-      ),
+      submitButton("preset-save", editor.isNew ? "Define it" : "Save"),
     ),
   );
 }

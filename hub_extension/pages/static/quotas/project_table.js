@@ -114,7 +114,7 @@ function drawHeld(project, levels) {
   );
 }
 
-/** Words for what is unusual about a project. */
+/** Words for the peculiarities of a project. */
 function marksOf({ name, freeze, endings, budget }, editing) {
   return [
     editing.isChanged("project", name) && "not saved",
@@ -130,7 +130,7 @@ function refusalOf(name, editing) {
   return editing.refusal("project", name) ?? editing.foreseen("project", name);
 }
 
-/** The fields, members and rules of a project; hidden they keep what was typed into them. */
+/** The fields, members and rules of a project; hidden they keep the typed values. */
 function drawProject(project, projects, editing, copies, isShown) {
   const { name } = project;
   const refusal = refusalOf(name, editing);
@@ -170,7 +170,7 @@ function drawFields(project, projects, editing, refusal) {
   );
 }
 
-/** What was typed for a project that somebody has deleted meanwhile. */
+/** The typed values of a project that has been deleted meanwhile. */
 function drawGoneRow(name, width, editing) {
   const typed = Object.entries(editing.draft("project", name).texts)
     .filter(([field]) => editing.fields[field])

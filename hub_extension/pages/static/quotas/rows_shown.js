@@ -35,7 +35,7 @@ export class RowsShown {
     return this.areOpen !== this.turned.has(name);
   }
 
-  /** Whether the fields of a project are kept in the page: they hold what was typed into a form, also while folded. */
+  /** Whether the fields of a project are kept in the page: they hold typed values of a form, also while folded. */
   isKept(name) {
     if (this.isOpen(name)) this.drawn.add(name);
     return this.drawn.has(name);

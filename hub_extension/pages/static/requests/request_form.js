@@ -3,7 +3,7 @@
 import { call, site } from "../site.js";
 import { untilField, untilOf } from "../until.js";
 import { h } from "../visuals/base/dom.js";
-import { button } from "../visuals/base/glyphs.js";
+import { button, submitButton } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 import { wishWords } from "./quota_wish.js";
 
@@ -71,17 +71,7 @@ export class RequestForm {
         { key: "buttons" },
         button("request-not-now", "Not now", () => this.#set({ kind: null })),
         " ",
-        h(
-          "button",
-          {
-            key: "send",
-            type: "submit",
-            class: "st-button st-primary",
-            disabled: this.busy,
-            "data-testid": "request-send",
-          },
-          "Send the request",
-        ),
+        submitButton("request-send", "Send the request", { disabled: this.busy }),
       ),
     );
   }

@@ -3,6 +3,7 @@
 import { attempted, call } from "../site.js";
 import { untilField, untilOf, untilWords } from "../until.js";
 import { h } from "../visuals/base/dom.js";
+import { submitButton } from "../visuals/base/glyphs.js";
 import { clean, clockNow, duration } from "../visuals/base/words.js";
 
 const MINUTE = 60;
@@ -118,11 +119,7 @@ export class IdleRules {
       this.#minutes("tell", "notify the owner after", rule?.tell_after, "minutes without use,"),
       this.#minutes("notice", "stop it", rule?.notice, "minutes later"),
       untilField(`idle-until-${key}`, "until"),
-      h(
-        "button",
-        { key: "save", type: "submit", class: "st-button", disabled: this.busy, "data-testid": `idle-save-${key}` },
-        key === "pool" ? "Save" : "Add",
-      ),
+      submitButton(`idle-save-${key}`, key === "pool" ? "Save" : "Add", { class: "st-button", disabled: this.busy }),
     );
   }
 

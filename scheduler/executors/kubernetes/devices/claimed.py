@@ -82,7 +82,7 @@ class ClaimedDevices:
         return Holding(meta.uid, devices, consumers_of(claim), owner_of(claim), is_own)
 
     def foreign_owner(self, device: DeviceKey) -> str:
-        """Return who outside the pool has a device, empty if nobody has."""
+        """Return who outside the pool has a device, empty if it is free."""
         found = self._of_device.get(device)
         return "" if found is None or found.is_own else found.owner
 

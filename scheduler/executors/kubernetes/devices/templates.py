@@ -33,8 +33,8 @@ def by_model(gpus: Iterable[PublishedGpu]) -> dict[tuple[str, str], tuple[Publis
 def resource_of(named_by: str, model: str, settings: KubernetesSettings) -> str:
     """Return the resource of the pool's nodes with claimed GPUs of a model.
 
-    The names of its templates begin with it. The digest stands for all that a template says, which nobody can
-    change.
+    The names of its templates begin with it. The digest covers all fields of a template, which are
+    immutable.
     """
     said = json.dumps([settings.device_class, settings.device_driver, named_by, model])
     digest = hashlib.sha256(said.encode()).hexdigest()[:8]

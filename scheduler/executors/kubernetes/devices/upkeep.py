@@ -19,7 +19,7 @@ LONGEST_DELAY = 30.0
 
 
 class ClaimTemplates:
-    """Creates the templates that are missing, also those that somebody has deleted.
+    """Creates the templates that are missing, also those that were deleted.
 
     ``wanted`` returns attribute and model of GPUs, with a number of them, for each template.
     """
