@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
+from springtide.scheduler.process_tuning import loading
+
 
 def run() -> int:
-    """Import the service and run it. Imports leave no garbage, so the collector is off meanwhile."""
-    gc.disable()
-    from springtide.hub_extension.service.service import main  # noqa: PLC0415 - the collector is off by then
+    """Import the service and run it. Its modules stay: no collection looks at them, also not the first ones."""
+    with loading():
+        from springtide.hub_extension.service.service import main  # noqa: PLC0415 - the collector is off by then
 
-    gc.enable()
     return main()
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import click
 
 from springtide.hub_extension.commands.text import INTERRUPTED, open_outputs, printable, refusal_words
 from springtide.scheduler.client import PoolError, Unreachable
-from springtide.scheduler.process_tuning import uncollected
+from springtide.scheduler.process_tuning import loading
 
 BAD_INPUT_STATUS = frozenset({400, 413, 422})
 
@@ -161,8 +163,7 @@ class Springtide(click.Group):
             return None
         module, _, name = entry.path.partition(":")
         try:
-            with uncollected():
-                found = getattr(import_module(module), name)
+            found = getattr(imported(module), name)
         except ModuleNotFoundError as error:
             raise missing(cmd_name, entry.extra, error) from error
         assert isinstance(found, click.Command)
@@ -205,6 +206,14 @@ class Springtide(click.Group):
             raise NotDoneError(printable(str(error))) from error
 
 
+def imported(module: str) -> ModuleType:
+    """Return a module. What its first import makes stays: no collection of garbage looks at it."""
+    if module in sys.modules:
+        return sys.modules[module]
+    with loading():
+        return import_module(module)
+
+
 def missing(command: str, extra: str, error: ModuleNotFoundError) -> NotDoneError:
     """Return the error of a command whose library is not installed."""
     from springtide.hub_extension.commands.missing_extras import remedy  # noqa: PLC0415 - most commands start faster without it
@@ -227,7 +236,3 @@ def main() -> None:
     In a notebook of the hub the commands know the pool. Elsewhere set SPRINGTIDE_URL to the service's address
     and JUPYTERHUB_API_TOKEN to a token of the hub's token page.
     """
-
-
-if __name__ == "__main__":
-    main()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import msgspec
@@ -78,7 +79,7 @@ def read(group: type[T], values: Mapping[str, Any]) -> T:
     """Return a group, and the groups in it, with values of their settings; other fields have their defaults."""
     own = {setting.name: msgspec.convert(values[setting.name], setting.type) for setting in declared(group)}
     fields_of_group: dict[str, Any] = {}
-    for name, kind, metadata in _fields(group):
+    for name, kind, metadata in _fields(group):  # type: ignore[arg-type] # mypy takes the class for an instance
         if metadata:
             fields_of_group[name] = own[name]
         elif isinstance(kind, type) and is_dataclass(kind) and any(declared(kind)):
@@ -86,10 +87,11 @@ def read(group: type[T], values: Mapping[str, Any]) -> T:
     return group(**fields_of_group)
 
 
-def _fields(group: Any) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
-    """Yield name, type and metadata of each field; only settings have metadata."""
+@cache
+def _fields(group: Any) -> tuple[tuple[str, Any, Mapping[str, Any]], ...]:
+    """Return name, type and metadata of each field; only settings have metadata."""
     hints = get_type_hints(group, include_extras=True)
-    return ((each.name, hints[each.name], each.metadata) for each in fields(group))
+    return tuple((each.name, hints[each.name], each.metadata) for each in fields(group))
 
 
 def entries_by_name(

@@ -11,7 +11,7 @@ import msgspec
 
 from springtide.hub_extension.commands.text import json_option
 from springtide.scheduler import wording
-from springtide.scheduler.process_tuning import uncollected
+from springtide.scheduler.process_tuning import loading
 
 if TYPE_CHECKING:
     from springtide.hub_extension.local_hub.up import Running
@@ -92,7 +92,7 @@ def up(
     Ctrl-C stops the hub. Notebooks and jobs continue, and the next `springtide up` on the same state directory
     finds them.
     """
-    with uncollected():
+    with loading():
         from springtide.hub_extension.local_hub.state_dir import StateError  # noqa: PLC0415 - needs the hub installed
         from springtide.hub_extension.local_hub.up import Options  # noqa: PLC0415
         from springtide.hub_extension.local_hub.up import up as run  # noqa: PLC0415

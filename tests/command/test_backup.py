@@ -193,7 +193,7 @@ def test_what_a_backup_has_and_what_it_leaves_out(state: Path, tmp_path: Path) -
 
 def test_a_backup_can_be_sent_through_a_pipe(state: Path, tmp_path: Path) -> None:
     store_in(state)
-    command = [sys.executable, "-m", "springtide.hub_extension.command", "backup", "-", "--state-dir", str(state)]
+    command = [sys.executable, "-m", "springtide", "backup", "-", "--state-dir", str(state)]
     done = subprocess.run([*command, "--json"], capture_output=True, timeout=PATIENCE_S, check=True)
     (tmp_path / "piped").write_bytes(done.stdout)
     assert names_in(tmp_path / "piped") == ["springtide.sqlite", "manifest.json"]
@@ -201,7 +201,7 @@ def test_a_backup_can_be_sent_through_a_pipe(state: Path, tmp_path: Path) -> Non
 
 def test_a_pipe_that_takes_no_more_is_said(state: Path) -> None:
     store_in(state)
-    command = [sys.executable, "-m", "springtide.hub_extension.command", "backup", "-", "--state-dir", str(state)]
+    command = [sys.executable, "-m", "springtide", "backup", "-", "--state-dir", str(state)]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
             command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False

@@ -45,7 +45,7 @@ def job(run: Run) -> Any:
 
 
 def command(environment: dict[str, str], *words: str, **more: Any) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-m", "springtide.hub_extension.command", "exec", *words]
+    argv = [sys.executable, "-m", "springtide", "exec", *words]
     return subprocess.Popen(argv, env=environment, **more)
 
 
@@ -150,7 +150,7 @@ def test_a_command_in_a_pipe_has_bytes_and_separate_errors(environment: dict[str
 def test_a_reader_that_leaves_and_an_input_that_nobody_reads_end_the_command(
     environment: dict[str, str], job: str
 ) -> None:
-    argv = f"{sys.executable} -m springtide.hub_extension.command exec {job}"
+    argv = f"{sys.executable} -m springtide exec {job}"
     text = f"{argv} -- yes | head -c 3; {argv} -- sh -c 'exit 4' < /dev/zero; echo $?"
     done = subprocess.run(
         ["sh", "-c", text], env=environment, capture_output=True, timeout=PATIENCE_S, check=False

@@ -94,7 +94,7 @@ def test_a_notebook_whose_kernel_is_not_there_is_not_sent(run: Run, directory: P
 PARENT = """
 import subprocess, sys
 
-command = [sys.executable, "-m", "springtide.hub_extension.command"]
+command = [sys.executable, "-m", "springtide"]
 subprocess.run([*command, "submit", "--name", "child", "--gpus", "0", "--", "sleep", "600"], check=True)
 subprocess.run([*command, "jobs", "--mine", "--state", "running,queued,starting"], check=True)
 """

@@ -47,7 +47,7 @@ def in_shell(folder: Path, words: str, redirection: str) -> subprocess.Completed
     scenario = folder / "pool.yaml"
     scenario.write_text(SCENARIO)
     command = words.format(scenario=shlex.quote(str(scenario)))
-    module = f"{shlex.quote(sys.executable)} -m springtide.hub_extension.command"
+    module = f"{shlex.quote(sys.executable)} -m springtide"
     return subprocess.run(
         ["sh", "-c", f"{module} {command} {redirection}"],
         env={**os.environ, "SPRINGTIDE_URL": "http://127.0.0.1:9/services/springtide"},

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from springtide.hub_extension.command import imported
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.process_tuning import COMPLETE_INTERVAL, loading, short_collections, uncollected
 
@@ -34,6 +37,19 @@ def test_what_was_loaded_is_left_out_of_collections_and_freed_when_nothing_refer
     first = weakref.ref(loaded[0])
     loaded.clear()
     assert first() is None
+
+
+def test_a_command_is_left_out_of_collections_from_its_first_import_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new_command.py").write_text("MADE = [[number] for number in range(1000)]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    made = imported("new_command").MADE
+    assert not looked_at() & {id(each) for each in made}
+    later = [Loaded() for _ in range(1000)]
+    assert imported("new_command").MADE is made
+    assert looked_at() >= {id(each) for each in later}
+    del sys.modules["new_command"]
 
 
 def test_collections_go_on_after_a_failed_load_and_stay_off_where_they_were_off() -> None:

@@ -92,7 +92,7 @@ class Desk:
             "JUPYTERHUB_API_TOKEN": "susan",
             **variables,
         }
-        command = [str(TRACKING.interpreter()), "-m", "springtide.hub_extension.command", "runs", "export", *words]
+        command = [str(TRACKING.interpreter()), "-m", "springtide", "runs", "export", *words]
         done = subprocess.run(command, cwd=self.home, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stdout + done.stderr
         return done

@@ -272,7 +272,7 @@ def doctor(hub: Hub) -> str:
     command = [
         sys.executable,
         "-m",
-        "springtide.hub_extension.command",
+        "springtide",
         "doctor",
         "--state-dir",
         str(hub.state_dir),

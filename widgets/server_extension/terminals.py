@@ -18,7 +18,7 @@ from msgspec import Meta
 from springtide.scheduler.wire import Problem
 from springtide.widgets.server_extension.pool_gate import GateError
 
-COMMAND: Final = "springtide.hub_extension.command"
+COMMAND: Final = "springtide"
 NUMBER: Final = "--number"
 TITLE: Final = re.compile(r"\x1b\]0;[^\x07]*\x07")
 """The sequence by which the program names the terminal after its job."""

@@ -72,7 +72,7 @@ class HubProcess:
 
     def command(self) -> list[str]:
         """Return the command that starts the hub."""
-        command = [sys.executable, "-m", "springtide.hub_extension.command", "up", "--port", str(self.port)]
+        command = [sys.executable, "-m", "springtide", "up", "--port", str(self.port)]
         return [*command, "--state-dir", str(self.state_dir), "--config", str(self._config)]
 
     @property

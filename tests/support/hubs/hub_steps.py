@@ -187,7 +187,7 @@ def in_service() -> None:
 
 
 PROGRAMS: dict[str, Callable[[list[str]], bool]] = {
-    "hub": lambda words: words[1:4] == ["-m", "springtide.hub_extension.command", "up"],
+    "hub": lambda words: words[1:4] == ["-m", "springtide", "up"],
     "service": lambda words: words[1:3] == ["-m", "springtide.hub_extension"],
     "proxy": lambda words: "springtide.hub_extension.local_hub.proxy" in words,
 }

@@ -68,7 +68,7 @@ async def assistant(
     kept = {n: value for n, value in os.environ.items() if not (n.startswith(OURS) or is_well_known(n))}
     kept |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     kept |= {"SPRINGTIDE_URL": url, "JUPYTERHUB_API_TOKEN": user, **variables}
-    command = ["-m", "springtide.hub_extension.command", "mcp", *words]
+    command = ["-m", "springtide", "mcp", *words]
     server = mcp.StdioServerParameters(command=sys.executable, args=command, env=kept, cwd=directory)
     async with mcp.Client(server, read_timeout_seconds=PATIENCE_S, mode=mode) as client:
         yield Assistant(client, [])

@@ -54,7 +54,7 @@ def springtide(*words: str, env: Mapping[str, str] | None = None, cwd: Path | No
     """Run the command as a process, as a terminal does."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     done = subprocess.run(
-        [sys.executable, "-m", "springtide.hub_extension.command", *words],
+        [sys.executable, "-m", "springtide", *words],
         env=environment | dict(env or {}), cwd=cwd, capture_output=True, text=True, check=False,
         timeout=2 * PATIENCE_S,
     )  # fmt: skip
