@@ -79,7 +79,7 @@ def read(group: type[T], values: Mapping[str, Any]) -> T:
     """Return a group, and the groups in it, with values of their settings; other fields have their defaults."""
     own = {setting.name: msgspec.convert(values[setting.name], setting.type) for setting in declared(group)}
     fields_of_group: dict[str, Any] = {}
-    for name, kind, metadata in _fields(group):
+    for name, kind, metadata in _fields(group):  # type: ignore[arg-type] # mypy takes the class for an instance
         if metadata:
             fields_of_group[name] = own[name]
         elif isinstance(kind, type) and is_dataclass(kind) and any(declared(kind)):

@@ -16,12 +16,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text, update
+from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text, update
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from springtide.scheduler.own_files import keep_from_others, try_lock
-from springtide.scheduler.store import schema
+from springtide.scheduler.store import schema, tables  # noqa: F401 - those of keyed state belong to the schema
 from springtide.scheduler.store.errors import (
     StoreDamagedError,
     StoreError,
@@ -181,12 +181,20 @@ def lock(url: URL, writer: Engine, wait: float) -> FileLock | AdvisoryLock:
 
 
 def migrate(writer: Engine) -> None:
-    """Bring the schema up to this version's, in one transaction. Raises `StoreTooNewError` for a newer one."""
+    """Bring the schema up to this version's, in one transaction; a database without tables gets it in one step.
+
+    Raises `StoreTooNewError` for a newer one.
+    """
     with translated(writer.url), writer.begin() as connection:
-        if not _is_current(connection):
+        if _is_current(connection):
+            return
+        if inspect(connection).get_table_names():
             config = migrations_config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+        else:
+            schema.metadata.create_all(connection)
+            MigrationContext.configure(connection).stamp(_script(), "head")
 
 
 def check_schema(reader: Engine) -> None:

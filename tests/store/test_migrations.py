@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine, inspect, text
 from stores.earlier_store import EARLIER, project_row, write_earlier
 
 from springtide.scheduler.model import Environment, Project
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.keyed import Table
+from springtide.scheduler.store.opening import parse_url
 from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import WriteBatch
 from springtide.scheduler.store.tables import PersonRecord, ProjectRecord, Tables, WorkspaceRecord
@@ -73,6 +75,43 @@ def test_tables_by_type_and_the_known_types_are_kept(open_store: Opener) -> None
     assert {name: person.build_quota for name, person in loaded.people.items()} == {"susan": {"l4": 2}, "joe": 1}
     assert list(loaded.workspaces.values()) == [workspace]
     assert loaded.gpu_types == {Environment.TRAIN: ("a100", "h100", "t4"), Environment.BUILD: ("l4",)}
+
+
+def test_an_empty_database_gets_at_once_what_all_migrations_make_of_one(empty: str, url: str) -> None:
+    write_earlier(empty, "head", {})
+    assert described(url) == described(empty)
+
+
+def described(url: str) -> dict[str, Any]:
+    """Return the rows of each table, and what its database knows of it.
+
+    Without the order of columns, and without names of primary keys, which renamed tables keep: nothing uses them.
+    """
+    engine = create_engine(parse_url(url))
+    with engine.connect() as connection:
+        inspector = inspect(connection)
+        found = {
+            table: {
+                "rows": connection.execute(text(f'SELECT * FROM "{table}"')).all(),
+                "columns": {
+                    each["name"]: {**each, "type": repr(each["type"])} for each in inspector.get_columns(table)
+                },
+                "key": inspector.get_pk_constraint(table)["constrained_columns"],
+                "indexes": {str(index_of(each)) for each in inspector.get_indexes(table)},
+                "unique": {str(each) for each in inspector.get_unique_constraints(table)},
+                "foreign keys": {str(each) for each in inspector.get_foreign_keys(table)},
+                "checks": {str(each) for each in inspector.get_check_constraints(table)},
+            }
+            for table in inspector.get_table_names()
+        }
+    engine.dispose()
+    return found
+
+
+def index_of(found: Any) -> dict[str, Any]:
+    """Return an index whose conditions are texts."""
+    options = {name: str(value) for name, value in found["dialect_options"].items()}
+    return {**found, "dialect_options": options}
 
 
 def test_an_empty_database_becomes_a_store(empty: str, open_store: Opener) -> None:
