@@ -519,7 +519,7 @@ class AttemptMonitor:
         for key in list(self._unseen):
             attempt = self.attempts.get(key)
             pods = [] if attempt is None else attempt.live_pods
-            unseen = [(rank, pod) for rank, pod in pods if not self._shows(pod)]
+            unseen = [(rank, pod) for rank, pod in pods if not self._shows(pod, key, rank)]
             if attempt is None or not unseen:
                 self._unseen.remove(key)
                 continue
@@ -533,9 +533,12 @@ class AttemptMonitor:
                     self._follow_vanished(attempt, rank)
                     self._evaluate(attempt)
 
-    def _shows(self, pod: Pod) -> bool:
+    def _shows(self, pod: Pod, key: AttemptKey, rank: int) -> bool:
+        """Return whether a watch tells of a pod, and by labels that still name its worker."""
         shown = self._informer.items.get((pod.metadata.namespace, pod.metadata.name))
-        return shown is not None and shown.metadata.uid == pod.metadata.uid
+        if shown is None or shown.metadata.uid != pod.metadata.uid:
+            return False
+        return _attempt_and_rank(shown) == (key, rank)
 
     def _scan(self) -> None:
         """Give up unreachable nodes, and attempts whose pods do not start; report when the cache became stale."""

@@ -23,7 +23,10 @@ LABELS = "/metadata/labels/springtide.io~1job"
 GPUS = "/spec/containers/0/resources"
 MESH = {"name": "a-mesh", "image": "mesh:1"}
 
-Changing = Callable[[Mapping[str, Any]], AbstractContextManager[None]]
+STAYS = {"op": "add", "path": "/metadata/annotations/springtide.io~1fake-stop-after", "value": "1s"}
+"""Has a pod stay for some scans after its deletion."""
+
+Changing = Callable[..., AbstractContextManager[None]]
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +40,8 @@ def changing(bench: KubeBench, tmp_path: Path) -> Changing:
     """Have a webhook change the pods of the namespace in this block."""
 
     @contextmanager
-    def change(operation: Mapping[str, Any]) -> Iterator[None]:
-        patch = base64.b64encode(json.dumps([operation]).encode()).decode()
+    def change(*operations: Mapping[str, Any]) -> Iterator[None]:
+        patch = base64.b64encode(json.dumps(operations).encode()).decode()
         answer = {"patchType": "JSONPatch", "patch": patch}
         with admission(bench.cluster, bench.namespace, tmp_path, lambda *_: answer, kinds={"mutating": "Fail"}):
             yield
@@ -60,7 +63,7 @@ async def test_a_job_whose_pod_loses_what_it_is_known_by_or_its_gpus_waits_with_
     said = (
         f"The cluster changed {changed} of the job's pod: a webhook or policy of the namespace {bench.namespace}"
     )
-    with changing(operation):
+    with changing(operation, STAYS):
         beforehand = await bench.executor.check(bench.job("other"))
         ended = (await bench.run(bench.job(grace=1.0))).exit
     for found in (beforehand, ended):
