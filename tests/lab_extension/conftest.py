@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from benches.lab_bench import VIEWPORT, Desk, Lab
 from benches.server_extension_bench import start_server, stop
-from browsers.browser import heard, running_browser
+from browsers.browser import heard, keep_process, running_browser, tabs_of
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, BrowserContext, Page
 from plugins.failures import has_failed
@@ -61,6 +61,7 @@ def window(browser: Browser) -> Iterator[BrowserContext]:
     """The browser window of all tests of the group: what JupyterLab loads is kept from one to the next."""
     window = browser.new_context(viewport=VIEWPORT, reduced_motion="reduce")
     window.set_default_timeout(PATIENCE_S * 1000)
+    keep_process(window)
     yield window
     window.close()
 
@@ -81,13 +82,13 @@ def context(
     """
     wrong.clear()
     if "desk" not in request.fixturenames:
-        for tab in list(window.pages):
+        for tab in tabs_of(window):
             tab.close()
     yield window
     if has_failed(request.node):
         print(*wrong, sep="\n")
     window.set_offline(False)
-    for number, tab in enumerate(list(window.pages)):
+    for number, tab in enumerate(tabs_of(window)):
         if has_failed(request.node):
             tab.screenshot(path=tmp_path / f"tab-{number}.png")
         if number or has_failed(request.node) or "desk" not in request.fixturenames:
@@ -103,9 +104,9 @@ def desk(lab: Lab, context: BrowserContext) -> Desk:
     """
 
     def open_(name: str) -> Page:
-        if not context.pages:
+        if not tabs_of(context):
             return lab.open(context, name)
-        (tab,) = context.pages
+        (tab,) = tabs_of(context)
         lab.show(tab, name)
         return tab
 

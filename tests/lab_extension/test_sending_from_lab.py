@@ -11,6 +11,7 @@ import nbformat
 import pytest
 from benches.lab_bench import PANEL, Desk, Lab, card
 from browsers.axe import violations
+from browsers.browser import tabs_of
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from pools.pool_process import ServiceProcess
 
@@ -117,7 +118,7 @@ def test_the_notice_of_a_sent_file_opens_the_job_in_a_tab(lab: Lab, context: Bro
     notice = tab.locator(".Toastify__toast", has_text="Sent quick.py to the pool.")
     notice.get_by_role("button", name="Open").click()
     expect(card(tab).get_by_test_id("job-name")).to_have_text("quick")
-    assert len(context.pages) == 1
+    assert len(tabs_of(context)) == 1
 
 
 def test_a_long_notice_ends_with_a_whole_word_and_shows_the_rest_on_demand(lab: Lab, desk: Desk) -> None:

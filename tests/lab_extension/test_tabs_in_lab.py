@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from benches.lab_bench import Desk, Lab, card
-from browsers.browser import resize
+from browsers.browser import resize, tabs_of
 from hubs.hub_people import until
 from playwright.sync_api import BrowserContext, Locator, Page, Request, Route, expect
 from pools.pool_process import ServiceProcess
@@ -86,7 +86,7 @@ def test_menu_palette_and_launcher_lead_to_the_table_and_its_links_to_jobs_in_ta
     page = tab.locator(f"[data-job-tab='{job.id}']")
     expect(page.get_by_test_id("job-state")).to_contain_text("Succeeded")
     expect(tab.get_by_role("tab", name="digits")).to_be_visible()
-    assert len(context.pages) == 1, "no page of the browser was opened"
+    assert len(tabs_of(context)) == 1, "no page of the browser was opened"
 
     tab.evaluate(RUN, ["launcher:create", {}])
     tile = tab.locator(".jp-LauncherCard", has_text="My Jobs")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers.browser import launched, running_browser
+from browsers.browser import keep_process, launched, running_browser
 from playwright.sync_api import Browser, BrowserContext, Page
 from pools.pages_service import PERSON, WIDE, Service, Windows
 
@@ -59,6 +59,7 @@ def browser() -> Iterator[Browser]:
 def usual_context(browser: Browser) -> Iterator[BrowserContext]:
     """Where windows without wishes of their own open: what pages load is kept from one to the next."""
     context = browser.new_context(viewport=WIDE, reduced_motion="reduce")
+    keep_process(context)
     yield context
     context.close()
 

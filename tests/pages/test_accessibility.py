@@ -17,11 +17,18 @@ Visit = Callable[..., Page]
 PAGES = ("home", "jobs/", "pool", "workspaces", "report", "notifications", "admin", "job", "nothing-here")
 
 
+@pytest.fixture(scope="module")
+def busy(shared_service: Service) -> BusyPool:
+    """A pool with jobs of three people in all states, and a workspace; tests look at them and change nothing."""
+    server = Server("", "running", "/user/susan/", since=1e9, last_activity=1e9)
+    shared_service.people.notebooks["susan"] = [server]
+    return fill(shared_service.url)
+
+
 @pytest.fixture
-def busy(service: Service) -> BusyPool:
-    """A pool with jobs of three people in all states, and a workspace."""
-    service.people.notebooks["susan"] = [Server("", "running", "/user/susan/", since=1e9, last_activity=1e9)]
-    return fill(service.url)
+def service(shared_service: Service) -> Service:
+    """The service, whose jobs go on after a test."""
+    return shared_service
 
 
 def untabbed(page: Page) -> list[str]:

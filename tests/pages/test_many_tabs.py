@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
+from browsers.browser import launched
 from browsers.shown_notices import MORE_THAN_HIDDEN_MS, set_hidden
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, Error, Page, Route, expect
@@ -28,15 +29,19 @@ def tabs(windows: Windows, service: Service) -> Tabs:
     def tabs(*paths: str, person: str = "susan", script: str = "") -> list[Page]:
         first = windows.open(apart=True)
         context = first.context
-        context.add_cookies([{"name": PERSON, "value": person, "url": service.url}])
         if script:
             context.add_init_script(script)
-        opened = [first, *(context.new_page() for _ in paths[1:])]
-        for page, path in zip(opened, paths, strict=True):
-            page.set_default_timeout(PATIENCE_S * 1000)
-            page.goto(service.url + path)
-        return opened
+        return opened(service, [first, *(context.new_page() for _ in paths[1:])], *paths, person=person)
 
+    return tabs
+
+
+def opened(service: Service, tabs: list[Page], *paths: str, person: str = "susan") -> list[Page]:
+    """Open pages of the service as a person in empty tabs of one window; return the tabs."""
+    tabs[0].context.add_cookies([{"name": PERSON, "value": person, "url": service.url}])
+    for page, path in zip(tabs, paths, strict=True):
+        page.set_default_timeout(PATIENCE_S * 1000)
+        page.goto(service.url + path)
     return tabs
 
 
@@ -106,14 +111,15 @@ def test_the_others_go_on_when_the_first_tab_is_closed(tabs: Tabs, service: Serv
     until_streams(service, 0)
 
 
-def test_the_others_go_on_when_the_first_tab_crashes_and_miss_nothing(tabs: Tabs, service: Service) -> None:
-    first, *others = tabs(*pages_of(3))
-    expect_live(first, *others)
-    with suppress(Error):
-        first.goto("chrome://crash")
-    expect_to_show(service, "after the crash", *others)
-    expect_live(*others)
-    until_streams(service, 1)
+def test_the_others_go_on_when_the_first_tab_crashes_and_miss_nothing(service: Service, browser: Browser) -> None:
+    with launched(browser.browser_type, processes_apart=True) as apart, apart.new_context() as window:
+        first, *others = opened(service, [window.new_page() for _ in range(3)], *pages_of(3))
+        expect_live(first, *others)
+        with suppress(Error):
+            first.goto("chrome://crash")
+        expect_to_show(service, "after the crash", *others)
+        expect_live(*others)
+        until_streams(service, 1)
 
 
 @contextmanager

@@ -12,7 +12,16 @@ import pytest
 from machines.c_library import compile_library
 from machines.system_packages import CHROMIUM, find_browser, find_program
 from patience import PATIENCE_S
-from playwright.sync_api import Browser, BrowserContext, BrowserType, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    BrowserType,
+    ConsoleMessage,
+    Page,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 SOURCE = Path(__file__).with_name("no_network_news.c")
 BROWSER_ARGS = [
@@ -24,6 +33,8 @@ BROWSER_ARGS = [
     "--disable-sync",
     "--enable-features=NetworkServiceInProcess2",  # a sixth less work for a page than with another process
 ]
+ONE_PROCESS = "--renderer-process-limit=1"
+"""All tabs of a window have one process: a new one would compile anew what it has compiled for another."""
 
 SETTLED = """([width, frames]) => new Promise((done) => {
     let quiet = 0;
@@ -40,6 +51,8 @@ SETTLED = """([width, frames]) => new Promise((done) => {
 """Waits until a window has its width and so many frames in turn were drawn in which nothing changed."""
 QUIET_FRAMES = 4
 """JupyterLab arranges its parts a frame after a window has changed, and tables their columns one later."""
+KEEPER = "http://127.0.0.1/keeper"
+"""Address of the tab that keeps the process of a window's tabs; a process is of one site, whatever the port."""
 
 
 def chromium(*, whole: bool = False) -> Path:
@@ -70,15 +83,35 @@ def resize(page: Page, width: int, height: int = 900) -> None:
     page.wait_for_function(SETTLED, arg=[width, QUIET_FRAMES])
 
 
+def keep_process(window: BrowserContext) -> None:
+    """Keep the process of a window's tabs, with the scripts that it has compiled, while all of them are closed."""
+
+    def answer(route: Route) -> None:
+        route.fulfill(body="")
+
+    keeper = window.new_page()
+    keeper.route(KEEPER, answer)
+    keeper.goto(KEEPER)
+
+
+def tabs_of(window: BrowserContext) -> list[Page]:
+    """Return the tabs that tests or pages have opened in a window."""
+    return [tab for tab in window.pages if tab.url != KEEPER]
+
+
 @contextmanager
-def launched(of: BrowserType, *, whole: bool = False) -> Iterator[Browser]:
-    """Start Chromium, or a ``whole`` one, which hears nothing of changes of the machine's network interfaces."""
+def launched(of: BrowserType, *, whole: bool = False, processes_apart: bool = False) -> Iterator[Browser]:
+    """Start Chromium, or a ``whole`` one, which hears nothing of changes of the machine's network interfaces.
+
+    All tabs of a window have one process unless ``processes_apart``.
+    """
+    args = BROWSER_ARGS if processes_apart else [*BROWSER_ARGS, ONE_PROCESS]
     with TemporaryDirectory() as folder:
         environment: dict[str, str | float | bool] = {
             **os.environ,
             "LD_PRELOAD": str(compile_library(SOURCE, Path(folder) / "no_network_news.so")),
         }
-        with of.launch(executable_path=chromium(whole=whole), args=BROWSER_ARGS, env=environment) as browser:
+        with of.launch(executable_path=chromium(whole=whole), args=args, env=environment) as browser:
             yield browser
 
 
