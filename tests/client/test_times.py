@@ -66,7 +66,7 @@ def test_the_times_of_a_reason_count_on_until_it_is_read():
     assert reason_at(Reason(code="x", text=said), NOW + 3).text == said
 
 
-COUNTED = {
+COUNTED: dict[str, dict[str, str | int | float | tuple[str, ...]]] = {
     "back-off": {},
     "too-soon": {"gpus": 1, "workers": 1, "project": "vision", "place": 1},
     "awaits-pause": {"gpus": 2},
@@ -74,11 +74,14 @@ COUNTED = {
     "stopping": {"gpus": 1},
     "running": {"gpus": 1, "nodes": ("n1",), "awaits_room": 1},
 }
+AGO: dict[str, dict[str, str | int | float | tuple[str, ...]]] = {
+    "awaits-node": {"gpus": 1, "workers": 1, "group": "h100", "asked": 1, "present": 0, "most": 2}
+}
 
 
-def reason_of(code: str, seconds: int, **more: object) -> Reason:
+def reason_of(code: str, seconds: int, **more: float) -> Reason:
     """A reason made ``seconds`` before the moment that it names."""
-    params = {**COUNTED.get(code, {}), "seconds": seconds, **more}
+    params = {**(COUNTED | AGO)[code], "seconds": seconds, **more}
     why = model.Reason(code, params)
     said = [Sentence(role=each.role.value, text=each.text) for each in sentences.render(why)]
     line, text = sentences.headline(why), sentences.text(why)
@@ -101,7 +104,6 @@ def test_where_nobody_counts_on_a_reason_names_the_moment(code):
 
 
 def test_where_nobody_counts_on_what_has_passed_has_its_moment_too():
-    more = {"gpus": 1, "workers": 1, "group": "h100", "asked": 1, "present": 0, "most": 2}
-    just, later = (lasting(reason_of("awaits-node", seconds, since=NOW, **more)) for seconds in (0, 40))
+    just, later = (lasting(reason_of("awaits-node", seconds, since=NOW)) for seconds in (0, 40))
     assert just.text == later.text
     assert "requested at 1970-01-01 00:16:40 UTC" in just.text
