@@ -6,9 +6,10 @@ BIN    := $(VENV)/bin
 STATE  ?= $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/springtide
 CACHE  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springtide
 CORES  := $(shell getconf _NPROCESSORS_ONLN)
-# Workers of all tests, two more than there are cores: the three with a cluster work a third of their time and those with
-# a hub half of it, while those with a browser keep a core busy. The tests of `make check` wait for nothing.
-WORKERS ?= $(shell echo $$(($(CORES) + 2)))
+# Workers of all tests, four more than there are cores: the three with a cluster work a third of their time and those with
+# a hub half of it. On 2 cores four keep them busy for four fifths of the time, eight without a pause, which costs more work.
+# The tests of `make check` wait for nothing.
+WORKERS ?= $(shell echo $$(($(CORES) + 4)))
 check: WORKERS = $(CORES)
 PYTEST_ARGS ?=
 RELIABILITY_ARGS ?=
