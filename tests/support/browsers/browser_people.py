@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Error, Locator, Page, ViewportSize, exp
 
 SPAWN_TIMEOUT_MS = 240_000
 KERNEL_TIMEOUT_MS = 120_000
-KERNEL_TRIES = 48
+KERNEL_TRIES = 6
 """Number of attempts to run a cell; a new notebook discards cells that run before its kernel is connected."""
 
 
@@ -90,8 +90,7 @@ class Person:
         ran = cell.locator(".jp-InputPrompt").filter(has_text=re.compile(r"\[[\d*]+\]"))
         for _ in range(KERNEL_TRIES):
             cell.locator(".cm-content").click()
-            if not ran.count():  # as a slow page may show it only now
-                self.tab.keyboard.press("Shift+Enter")
+            self.tab.keyboard.press("Shift+Enter")
             with contextlib.suppress(Error):
                 ran.wait_for(timeout=KERNEL_TIMEOUT_MS / KERNEL_TRIES)
                 return
