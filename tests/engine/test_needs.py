@@ -135,7 +135,7 @@ async def test_what_is_not_there_cannot_be_left_or_told(pool: Any) -> None:
     assert refused.value.status == 404
     await drained(pool, gpu=3)
     await pool.later(DAY)
-    with pytest.raises(Refusal, match="nobody's own"):
+    with pytest.raises(Refusal, match="it has no owner"):
         await pool.engine.needs.tell((await the_need(pool)).id, "admin")
 
 
