@@ -80,7 +80,7 @@ def settings_schema() -> list[str]:
 
 
 def _draft_7(schema: Any, components: dict[str, Any]) -> Any:
-    """Return a schema in the words of the chart's draft of JSON Schema, without what the service does not ask."""
+    """Return a schema in the chart's JSON Schema draft, without constraints that the service does not have."""
     if isinstance(schema, list):
         return [_draft_7(each, components) for each in schema]
     if not isinstance(schema, dict):

@@ -270,9 +270,9 @@ def reason_at(reason: Reason, now: float) -> Reason:
 
 
 def lasting(reason: Reason) -> Reason:
-    """Return a reason that stays true where nobody counts on: what happens ``in 21 s`` happens at a time in UTC.
+    """Return a reason that stays true in a text that is not renewed: with times in UTC.
 
-    What happened ``40 s ago`` happened at a time, too.
+    They replace ``in 21 s`` and ``40 s ago``.
     """
     until, since = _moment(reason, "until"), _moment(reason, "since")
     if until is not None:

@@ -26,7 +26,7 @@ _NAMED = (
 )
 """Messages that name what refuses an object; the rest of them differs from object to object."""
 _REFUSED_OBJECT = re.compile(r"^\S+ \"[^\"]*\" is (?:forbidden|invalid): ")
-"""The begin of a message before its cause: with the name of one job's object, while others wait for the same."""
+"""The start of a message, before its cause: it names an object of one job, and others wait for the same cause."""
 _VARIABLE = re.compile(r"\"[^\"]*\"|'[^']*'|\d+(\.\d+)?")
 """Names and quantities in a message, which differ from object to object."""
 

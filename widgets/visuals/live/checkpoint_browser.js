@@ -2,8 +2,8 @@
 
 import { h } from "../base/dom.js";
 import { button, when } from "../base/glyphs.js";
-import { JobListing } from "../base/job_listing.js";
 import { amount, clean, clockNow, count, size } from "../base/words.js";
+import { JobListing } from "../outputs/job_listing.js";
 import { rerunForm } from "../views/rerun_form.js";
 
 const LOOK_AGAIN_S = 20;

@@ -2,9 +2,9 @@
 
 import { h } from "../base/dom.js";
 import { button, isFinal, when } from "../base/glyphs.js";
-import { JobListing } from "../base/job_listing.js";
 import { saveBlob } from "../base/saving.js";
 import { clean, cleanLines, clockNow, count, size } from "../base/words.js";
+import { JobListing } from "./job_listing.js";
 import { endingOf, kindOf, mostViewed, pictureTypes } from "./kinds.js";
 import { drawNotebook, readNotebook } from "./notebook.js";
 import { drawTable, readTable } from "./table.js";

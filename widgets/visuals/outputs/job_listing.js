@@ -1,7 +1,7 @@
-/** A list that the API has of a job, such as its outputs, for the views that show and change it. */
+/** A job's list of files from the API, its outputs or checkpoints, read again while it can change. */
 
-import { isFinal } from "./glyphs.js";
-import { clockNow } from "./words.js";
+import { isFinal } from "../base/glyphs.js";
+import { clockNow } from "../base/words.js";
 
 const READ_AGAIN_S = 5;
 
